@@ -1,0 +1,1 @@
+"""Values that flow through the pipeline. Frozen dataclasses, standard library only."""

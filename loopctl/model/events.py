@@ -1,0 +1,31 @@
+"""The registered event types: the one list that the log, its filters and the docs are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+INFO = "info"
+WARNING = "warning"
+ERROR = "error"
+
+EVENT_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "session.registered": "An existing session was put into the registry (registered or imported).",
+        "session.started": "A new pane was made and its harness started.",
+        "session.start_failed": "A start did not leave a live, recorded session.",
+        "session.closed": "A session's record was closed; reason says why (issue-closed, pr-merged, pr-closed, ...).",
+        "session.retained": "A closed session's pane was kept, dead and read-only.",
+        "session.harness_terminated": "A harness and its processes were ended; killed says whether SIGKILL was needed, survivors who is left.",
+        "session.reaped": "A closed session's pane was removed.",
+        "session.paused": "A session was paused: no deliveries, no restart.",
+        "session.resumed": "A paused session was made active again.",
+        "plan.created": "A plan was made; counts by verb, held and unchanged.",
+        "apply.started": "An apply began to act.",
+        "apply.finished": "An apply ended; counts by status.",
+        "action.changed": "An action was carried out and verified.",
+        "action.stale": "An action was dropped because the world moved since the plan.",
+        "action.failed": "An action failed or could not be verified.",
+        "item.held": "An item was left alone because something about it was unknown.",
+    }
+)

@@ -1,0 +1,46 @@
+"""What a provider says of one work item."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from loopctl.model.refs import WorkItemRef
+
+ISSUE = "issue"
+PULL_REQUEST = "pull_request"
+KINDS = (ISSUE, PULL_REQUEST)
+
+OPEN = "open"
+CLOSED = "closed"
+MERGED = "merged"
+MISSING = "missing"
+MOVED = "moved"
+FORBIDDEN = "forbidden"
+STATES = (OPEN, CLOSED, MERGED, MISSING, MOVED, FORBIDDEN)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """An issue or pull request as its provider described it. Times are aware, in UTC.
+
+    `reason` is the provider's word for why it was closed (`completed`, `not_planned`, `duplicate`), or "".
+    `links` are the refs that the item delivers (a pull request's linked issues). `moved_to` names the new address
+    of a moved item.
+    """
+
+    ref: WorkItemRef
+    kind: str
+    state: str
+    reason: str = ""
+    labels: frozenset[str] = frozenset()
+    title: str = ""
+    author: str = ""
+    assignees: frozenset[str] = frozenset()
+    milestone: str = ""
+    url: str = ""
+    updated_at: datetime | None = None
+    closed_at: datetime | None = None
+    links: tuple[WorkItemRef, ...] = ()
+    node_id: str = ""
+    moved_to: str = ""

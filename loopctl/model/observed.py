@@ -1,0 +1,81 @@
+"""What is: everything a plan is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from loopctl.model.facts import UNASKED, Fact, Known, Unknown
+from loopctl.model.items import WorkItem
+from loopctl.model.refs import WorkItemRef
+from loopctl.model.sessions import ABSENT, Pane, SessionRecord, SessionView
+
+NOT_ASKED = Unknown("not asked", UNASKED)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One thing a rule may apply to: a work item, one of its sessions, or both.
+
+    `session` is None for an item without a session. `latest` says that this is the newest record of its item: only that one
+    can be asked to run. `listed` says that a source lists the item (open, with the source's label).
+    """
+
+    ref: WorkItemRef
+    item: Fact[WorkItem]
+    session: SessionView | None = None
+    latest: bool = True
+    listed: bool = False
+
+    @property
+    def record(self) -> SessionRecord | None:
+        """The registry's row, if there is one."""
+        return self.session.record if self.session else None
+
+    @property
+    def phase(self) -> str | None:
+        """The phase, or None while what tmux shows is unknown."""
+        return self.session.phase if self.session else ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked of a provider and what it cost: calls made and, where the answer says so, points left."""
+
+    provider: str
+    what: str
+    calls: int = 0
+    items: int = 0
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unmanaged:
+    """A pane with no record of ours: listed, never touched."""
+
+    socket: str
+    pane: Pane
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One look at the registry, tmux, the process table and the providers. `now` is the time of the look (UTC).
+
+    `problems` are things that could not be read whole and that hold every item they could concern: name -> reason.
+    `foreign` are records of other machines, which are out of scope.
+    """
+
+    machine: str
+    registry: str
+    now: datetime
+    subjects: tuple[Subject, ...] = ()
+    unmanaged: tuple[Unmanaged, ...] = ()
+    foreign: tuple[SessionRecord, ...] = ()
+    problems: Mapping[str, str] = field(default_factory=dict)
+    questions: tuple[Question, ...] = ()
+
+
+def known_item(subject: Subject) -> WorkItem | None:
+    """The item where it is known."""
+    return subject.item.value if isinstance(subject.item, Known) else None

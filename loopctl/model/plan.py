@@ -1,0 +1,165 @@
+"""What to do about it: actions with whole before and after, and what is held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from loopctl.model.processes import ProcessId
+from loopctl.model.refs import WorkItemRef
+from loopctl.model.rules import Limits, Position
+from loopctl.model.sessions import ServerId
+
+START = "start"
+RESUME = "resume"
+CLOSE = "close"
+REAP = "reap"
+RECORD = "record"
+COMMENT = "comment"
+VERBS = (START, RESUME, CLOSE, REAP, RECORD, COMMENT)
+#: Verbs that end something; they go through the one close path.
+ENDINGS = (CLOSE, REAP)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What is, as far as the action changes it. `since` is the session's birth, `processes` its live processes
+    (labels), `spared` those that will be left alone because others share them."""
+
+    phase: str
+    status: str = ""
+    pane: str = ""
+    input: str = ""
+    remain_on_exit: str = ""
+    harness: str = ""
+    pane_id: str = ""
+    since: datetime | None = None
+    attached: int = 0
+    processes: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """What will be. `transcript` is kept or discarded; `grace` is in seconds; start fields are empty for an ending."""
+
+    phase: str
+    status: str = ""
+    reason: str = ""
+    pane: str = ""
+    input: str = ""
+    kill_harness: bool = True
+    grace: float = 0.0
+    transcript: str = ""
+    harness: str = ""
+    argv: tuple[str, ...] = ()
+    cwd: str = ""
+    prompt: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The identities an action relies on; each is compared again just before it acts."""
+
+    machine: str
+    registry: str
+    record_id: str = ""
+    generation: int = 0
+    socket: str = ""
+    server: ServerId | None = None
+    session_id: str = ""
+    pane_id: str = ""
+    pane: ProcessId | None = None
+    pane_state: str = ""
+    item_state: str = ""
+    item_node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One change: the verb, its item, whole before and after, the rule that wants it and why."""
+
+    verb: str
+    ref: WorkItemRef
+    before: Before
+    after: After
+    play: str
+    rule: str
+    position: Position
+    why: str
+    guard: Guard
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An item left alone because something about it is unknown or contradictory."""
+
+    ref: WorkItemRef
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlayScope:
+    """A play's limits and what they are measured against: the sessions that run and could be ended."""
+
+    name: str
+    limits: Limits
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that differs. `unchanged` counts subjects that are as they should be; `outside` refs nobody answers for."""
+
+    created_at: datetime
+    machine: str
+    registry: str
+    playbooks: tuple[tuple[str, str], ...] = ()
+    plays: tuple[PlayScope, ...] = ()
+    actions: tuple[Action, ...] = ()
+    held: tuple[Held, ...] = ()
+    unchanged: int = 0
+    outside: tuple[WorkItemRef, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def count(self, verb: str) -> int:
+        """How many actions have this verb."""
+        return sum(action.verb == verb for action in self.actions)
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """Counts by verb, then held and unchanged: the one source of every count that is shown."""
+        return {verb: self.count(verb) for verb in VERBS} | {"held": len(self.held), "unchanged": self.unchanged}
+
+
+CHANGED = "changed"
+OK = "ok"
+STALE = "stale"
+FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one action: changed, ok (was so already), stale (the world moved) or failed."""
+
+    action: Action
+    status: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a plan. `interrupted` says that a signal cut it short."""
+
+    results: tuple[Result, ...] = ()
+    held: tuple[Held, ...] = ()
+    interrupted: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """Counts by status, then held."""
+        counts = {status: sum(r.status == status for r in self.results) for status in (CHANGED, OK, STALE, FAILED)}
+        return counts | {"held": len(self.held)}

@@ -1,0 +1,151 @@
+"""A compiled playbook: plays of rules, each a match and an end state, with the place it was written at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+RUN = "running"
+RETAIN = "retained"
+REMOVE = "gone"
+#: What `ensure.session` may ask for after compilation; "closed" has then become retained or gone.
+END_STATES = (RUN, RETAIN, REMOVE)
+
+KEPT = "kept"
+DISCARDED = "discarded"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in a document; line and column count from 1."""
+
+    source: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}" if self.line else self.source
+
+
+class Expression(Protocol):
+    """A compiled Jinja2 expression or template.
+
+    `names` are the top-level facts it reads (`item`, `session`, and the play's vars are resolved already).
+    Calling it raises DocumentError with the position when a name is undefined.
+    """
+
+    names: frozenset[str]
+    source: str
+
+    def __call__(self, facts: Mapping[str, object]) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ItemMatch:
+    """Criteria on the work item; an empty one is not a criterion, all that are given must hold.
+
+    `repo` are globs on `owner/repo` (or `host/owner/repo`), `labels` must all be there, one of `labels_any`
+    must, `closed_for` is in seconds. `author`, `assignee` and `milestone` compare without letter case.
+    """
+
+    provider: tuple[str, ...] = ()
+    repo: tuple[str, ...] = ()
+    number: tuple[int, ...] = ()
+    kind: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
+    reason: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    labels_any: tuple[str, ...] = ()
+    author: tuple[str, ...] = ()
+    assignee: tuple[str, ...] = ()
+    milestone: tuple[str, ...] = ()
+    closed_for: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMatch:
+    """Criteria on the session: its phases, harnesses, whether a client is attached, its age in seconds."""
+
+    phase: tuple[str, ...] = ()
+    harness: tuple[str, ...] = ()
+    attached: bool | None = None
+    older_than: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a rule applies to. `when` narrows it further."""
+
+    item: ItemMatch = field(default_factory=ItemMatch)
+    session: SessionMatch = field(default_factory=SessionMatch)
+    when: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ensure:
+    """The end state a rule wants; None means that the rule says nothing of it.
+
+    `session` is running, retained or gone. `grace` is in seconds, 0 = at once.
+    """
+
+    session: str | None = None
+    harness: str | None = None
+    prompt: Expression | None = None
+    cwd: Expression | None = None
+    workspace: str | None = None
+    kill_harness: bool | None = None
+    grace: float | None = None
+    transcript: str | None = None
+    comment: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One statement: what matches should be so."""
+
+    name: str
+    position: Position
+    match: Match
+    ensure: Ensure
+    tags: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one apply may change: a count, and endings as a fraction of what runs (from four endings up)."""
+
+    max_changes: int = 10
+    max_fraction: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """Rules for the machines that `hosts` names (localhost, all, names, globs)."""
+
+    name: str
+    position: Position
+    hosts: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    limits: Limits = field(default_factory=Limits)
+    tags: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Playbook:
+    """All plays of one run. `sources` are (path as given, sha256 hex digest of the text)."""
+
+    plays: tuple[Play, ...]
+    sources: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the config says of a rule that is silent, with the-loop's names and defaults (routing.tmux)."""
+
+    keep_session_on_close: bool = True
+    kill_harness_on_close: bool = True
+    harness_kill_grace_seconds: float = 5.0
+    remain_on_exit: bool = True
+    default_harness: str = "claude"
+    spare: tuple[str, ...] = ()

@@ -1,0 +1,163 @@
+"""What the registry remembers of a session, what tmux shows of it, and the phase that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from loopctl.model.facts import Fact, Known
+from loopctl.model.processes import ProcessId, Tree
+from loopctl.model.refs import WorkItemRef
+
+ACTIVE = "active"
+PAUSED_STATUS = "paused"
+CLOSED_STATUS = "closed"
+STATUSES = (ACTIVE, PAUSED_STATUS, CLOSED_STATUS)
+
+LIVE = "live"
+DEAD = "dead"
+ABSENT_PANE = "absent"
+#: The session's runner is not tmux: there is no pane to look at.
+NO_PANE = "none"
+
+ABSENT = "absent"
+RUNNING = "running"
+PAUSED = "paused"
+EXITED = "exited"
+LOST = "lost"
+UNDEAD = "undead"
+RETAINED = "retained"
+GONE = "gone"
+PHASES = (ABSENT, RUNNING, PAUSED, EXITED, LOST, UNDEAD, RETAINED, GONE)
+
+STARTED = "started"
+REGISTERED = "registered"
+IMPORTED = "imported"
+
+TMUX_RUNNER = "tmux"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerId:
+    """One run of a tmux server: its pid and start time (seconds since the epoch, tmux's own `start_time`).
+
+    Session, window and pane ids mean something only together with it.
+    """
+
+    pid: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """One row of the registry. Times are aware, in UTC; `""`, None and 0 mean "not known".
+
+    `origin` is how the record came to be: started (by loopctl, so every process carries its mark), registered or imported.
+    `generation` grows with each write; a write names the generation it was based on.
+    """
+
+    id: str
+    ref: WorkItemRef
+    machine: str
+    harness: str
+    status: str = ACTIVE
+    runner: str = TMUX_RUNNER
+    origin: str = STARTED
+    socket: str = ""
+    server: ServerId | None = None
+    session_id: str = ""
+    pane_id: str = ""
+    pane: ProcessId | None = None
+    name: str = ""
+    harness_session_id: str = ""
+    cwd: str = ""
+    reason: str = ""
+    transcript: str = ""
+    node_id: str = ""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    closed_at: datetime | None = None
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """One pane as tmux lists it. `mark` is the session's @loopctl_id, `since` the session's birth (epoch seconds)."""
+
+    session_id: str
+    window_id: str
+    pane_id: str
+    pid: int
+    dead: bool
+    session: str
+    mark: str = ""
+    input_off: bool = False
+    remain_on_exit: str = "off"
+    alternate: bool = False
+    history: int = 0
+    height: int = 0
+    width: int = 0
+    attached: int = 0
+    since: int = 0
+    exit_status: int | None = None
+    exit_signal: int | None = None
+    command: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """All that one tmux server shows. `server` is None when it is proved that none runs at this socket."""
+
+    socket: str
+    server: ServerId | None = None
+    version: str = ""
+    panes: tuple[Pane, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What tmux shows for the pane of one record.
+
+    `state` is live, dead, absent, or none (the runner is not tmux). `process` is the live process of the pane with its
+    start time. `beside` are other panes of the same session.
+    """
+
+    state: str
+    server: ServerId | None = None
+    pane: Pane | None = None
+    process: ProcessId | None = None
+    beside: tuple[Pane, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A record with what is seen of it now: its sighting and its live processes."""
+
+    record: SessionRecord
+    sighting: Fact[Sighting]
+    tree: Tree = field(default_factory=Tree)
+
+    @property
+    def phase(self) -> str | None:
+        """The phase, or None while the sighting is unknown."""
+        return phase_of(self.record, self.sighting.value, self.tree) if isinstance(self.sighting, Known) else None
+
+
+def phase_of(record: SessionRecord | None, sighting: Sighting, tree: Tree) -> str:
+    """Where a session stands: record x sighting.
+
+    *exited*, *lost* and *undead* are drift. A closed record is undead while its pane lives or any
+    process of its tree does, since a dead pane says nothing of children.
+    """
+    if record is None:
+        return ABSENT
+    if record.status == CLOSED_STATUS:
+        if sighting.state == LIVE or tree.members:
+            return UNDEAD
+        return RETAINED if sighting.state == DEAD else GONE
+    if sighting.state == DEAD:
+        return EXITED
+    if sighting.state == ABSENT_PANE:
+        return LOST
+    return PAUSED if record.status == PAUSED_STATUS else RUNNING
