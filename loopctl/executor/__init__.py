@@ -1,0 +1,1 @@
+"""Plan + World -> Outcome. close is the only module that ends a session."""

@@ -1,0 +1,1 @@
+"""Pure: observation -> desired state -> plan. No clock, file, process or network."""

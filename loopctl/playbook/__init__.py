@@ -1,0 +1,1 @@
+"""Text -> Playbook: documents with positions, schemas, templates, compilation, overlap."""

@@ -1,0 +1,1 @@
+"""Plan, outcome or error -> text."""

@@ -1,0 +1,1 @@
+"""Fakes of each port, for tests of playbooks and of loopctl itself."""
