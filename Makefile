@@ -1,0 +1,46 @@
+# Every target sets up what it needs: the environment in .venv, tmux and gh. See .ci/setup.
+# Kept to GNU Make 3.81 and a POSIX shell. All paths are relative, so the folder's own path may contain spaces.
+
+PY := .venv/bin/python
+ARGS :=
+# An interpreter to build .venv with; found by itself when empty.
+PYTHON :=
+
+# What a shell in tmux, a CI job or another virtual environment would leak into the programs that are started here.
+unexport $(filter TMUX TMUX_% GH_% GITHUB_% LOOPCTL_% VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONSTARTUP \
+	PIP_USER PIP_TARGET PIP_PREFIX,$(.VARIABLES))
+
+.PHONY: help demo test check bench golden clean setup-run setup-dev
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo     three agents in a scratch world: plan, apply, look, clean up"
+	@echo "make test     all tests; ARGS='-k close' goes to pytest"
+	@echo "make check    lint, format, types, import contracts, playbooks and schemas"
+	@echo "make bench    the benchmarks, as ratios"
+	@echo "make golden   rewrite the expected plans of tests/cases (then read the diff)"
+	@echo "make clean    remove what these made, .venv too"
+	@echo "Each sets up what it needs first. PYTHON=python3.12 chooses the interpreter."
+
+setup-run setup-dev:
+	@PYTHON="$(PYTHON)" sh .ci/setup $(@:setup-%=%)
+
+demo: setup-run
+	@.venv/bin/loopctl demo $(ARGS)
+
+# The gh from PyPI comes last on PATH: the machine's own, where there is one, is what users have.
+test: setup-dev
+	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m pytest $(ARGS)
+
+check: setup-dev
+	@sh .ci/check
+
+bench: setup-dev
+	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m pytest tests/bench -m bench -s $(ARGS)
+
+golden: setup-dev
+	@$(PY) -m pytest tests/unit/test_cases.py --golden $(ARGS)
+
+clean:
+	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov
+	@find loopctl tests -name __pycache__ -type d -prune -exec rm -rf {} +
