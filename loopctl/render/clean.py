@@ -1,0 +1,43 @@
+"""Foreign text, made safe to show: no control characters, no secrets, no more than fits."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from loopctl.model.secrets import mask
+
+__all__ = ["clean", "cut", "encodable", "mask", "shown"]
+
+#: Whole terminal sequences: their parameters would otherwise stay behind as text.
+_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\r\n]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC
+    r"|\x1b[ -/]*[0-~]"
+)
+_SPACES = re.compile(r"[\s\x85\u2028\u2029]+")
+#: Control, format (bidi, zero width), lone surrogates, private use: nothing that is read as text.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co"})
+
+
+def clean(text: str, width: int = 0) -> str:
+    """One line of plain text: sequences, control and invisible characters gone, white space collapsed, cut to `width`."""
+    line = _SPACES.sub(" ", _SEQUENCES.sub("", text))
+    line = "".join(c for c in line if (c.isascii() and c.isprintable()) or unicodedata.category(c) not in _INVISIBLE)
+    return cut(line.strip(), width)
+
+
+def cut(text: str, width: int) -> str:
+    """At most `width` characters, with `...` where something is missing; 0 leaves the text whole."""
+    return text if not width or len(text) <= width else text[: max(0, width - 3)].rstrip() + "..."
+
+
+def shown(text: str, width: int = 0) -> str:
+    """`clean` and `mask`: cleaned first, since an invisible character could split a secret, and cut last."""
+    return cut(mask(clean(text)), width)
+
+
+def encodable(text: str, encoding: str | None) -> str:
+    """The text with `?` for what a stream of this encoding cannot carry, so that a print never fails."""
+    name = encoding or "ascii"
+    return text.encode(name, "replace").decode(name)

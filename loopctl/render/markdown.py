@@ -1,0 +1,95 @@
+"""Plans and outcomes as GitHub Markdown, for a comment on a pull request or a job summary.
+
+Foreign text must not become a link, an image, HTML or a table cell of its own, and must not notify anybody: GitHub
+finds @mentions and #references after it has decoded entities, so these get an invisible break as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from loopctl.model.encode import UNKNOWN_PHASE
+from loopctl.model.plan import Action, Held, Outcome, Plan
+from loopctl.render.clean import shown
+from loopctl.render.text import plan_text
+from loopctl.render.view import View, outcome_counts, plan_counts
+
+_WIDTH = 200
+_SPECIAL = re.compile(r"[&<>\"'|`*_~\[\]()\\!$@#{}]|://|(?<=www)\.", re.IGNORECASE)
+_BREAK = "&#8203;"
+
+
+def plan_markdown(plan: Plan, view: View) -> str:
+    """A heading, a table of changes and held items, the text form folded away, and the counts last."""
+    rows = [
+        (action.verb, code(str(action.ref)), _transition(action), escape(action.why), _origin(action))
+        for action in plan.actions
+    ]
+    rows += [("held", code(str(held.ref)), "", escape(held.reason), "") for held in plan.held]
+    lines = ["### loopctl plan", ""]
+    lines += _table(("Change", "Item", "From, to", "Why", "Rule"), rows) if rows else ["No changes.", ""]
+    if view.refusal:
+        lines += [f"**Refused:** {escape(view.refusal)}", ""]
+    lines += _bullets((*plan.problems, *plan.notes))
+    if plan.actions:
+        details = plan_text(plan, View(now=view.now, transcripts=view.transcripts))
+        lines += ["<details><summary>Details</summary>", "", *_block(details), "", "</details>", ""]
+    return "\n".join([*lines, plan_counts(plan)]) + "\n"
+
+
+def outcome_markdown(outcome: Outcome, view: View) -> str:
+    """A heading, a table of results and held items, and the counts last."""
+    rows: list[tuple[str, ...]] = [
+        (result.status, result.action.verb, code(str(result.action.ref)), escape(result.detail))
+        for result in outcome.results
+    ]
+    rows += [_held(held) for held in outcome.held]
+    lines = ["### loopctl apply", ""]
+    lines += _table(("Result", "Change", "Item", "Detail"), rows) if rows else ["No changes.", ""]
+    lines += _bullets(outcome.notes)
+    return "\n".join([*lines, outcome_counts(outcome)]) + "\n"
+
+
+def escape(text: str, width: int = _WIDTH) -> str:
+    """Foreign text as plain text inside Markdown."""
+    return _SPECIAL.sub(_entity, shown(text, width))
+
+
+def code(text: str) -> str:
+    """Foreign text in a code span: GitHub makes no link or mention of it."""
+    return f"<code>{escape(text)}</code>" if text else ""
+
+
+def _entity(found: re.Match[str]) -> str:
+    character = found[0][0]
+    entity = f"&#{ord(character)};" + found[0][1:]
+    return entity + _BREAK if character in "@#" else entity
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return [f"| {' | '.join(cells)} |" for cells in lines] + [""]
+
+
+def _bullets(texts: Sequence[str]) -> list[str]:
+    return [*(f"- {escape(text)}" for text in texts), *([""] if texts else [])]
+
+
+def _block(text: str) -> list[str]:
+    # Longer than any run of backticks inside, so that nothing in it can end the block.
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}text", *text.rstrip("\n").split("\n"), fence]
+
+
+def _transition(action: Action) -> str:
+    return f"{action.before.phase or UNKNOWN_PHASE} to {action.after.phase}"
+
+
+def _origin(action: Action) -> str:
+    return code(str(action.position)) + " " + escape(action.rule)
+
+
+def _held(held: Held) -> tuple[str, ...]:
+    return ("held", "", code(str(held.ref)), escape(held.reason))

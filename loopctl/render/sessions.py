@@ -1,0 +1,94 @@
+"""Sessions for people: the table of `sessions list` and the block of `sessions show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from loopctl.model.encode import UNKNOWN_PHASE, time_text
+from loopctl.model.facts import Fact, Unknown
+from loopctl.model.items import WorkItem
+from loopctl.model.sessions import CLOSED_STATUS, EXITED, LOST, RETAINED, RUNNING, UNDEAD, SessionView
+from loopctl.render.clean import shown
+from loopctl.render.view import View, age, ago, state_text
+
+_HEADS = ("PHASE", "ITEM", "HARNESS", "AGE", "SOCKET", "ATTACH")
+_COLORS = {RUNNING: "32", RETAINED: "2", EXITED: "33", LOST: "33", UNDEAD: "31", UNKNOWN_PHASE: "35"}
+
+
+def sessions_text(views: Sequence[SessionView], attach: Mapping[str, str], view: View) -> str:
+    """The table of sessions in the order given; `attach` has each session's command by record id."""
+    if not views:
+        return "No sessions.\n"
+    rows = [_row(session, attach.get(session.record.id, ""), view.now) for session in views]
+    widths = [max(len(row[column]) for row in (_HEADS, *rows)) for column in range(len(_HEADS))]
+    lines = [_line(_HEADS, widths)]
+    for row in rows:
+        line = _line(row, widths)
+        code = _COLORS.get(row[0])
+        lines.append(f"\x1b[{code}m{row[0]}\x1b[0m{line[len(row[0]) :]}" if view.color and code else line)
+    return "\n".join(lines) + "\n"
+
+
+def session_text(session: SessionView, item: Fact[WorkItem] | None, attach: str, view: View) -> str:
+    """One session: a name and a value a line. Lines without a value are left out."""
+    fields = [*_item_fields(item), *_record_fields(session, view.now), *_pane_fields(session), ("attach", attach)]
+    lines = [str(session.record.ref)]
+    lines += [f"  {name:<12}{shown(value)}" for name, value in fields if value]
+    return "\n".join(lines) + "\n"
+
+
+def _row(session: SessionView, attach: str, now: datetime | None) -> tuple[str, ...]:
+    record = session.record
+    cells = (session.phase or UNKNOWN_PHASE, str(record.ref), record.harness, age(record.created_at, now))
+    return tuple(shown(cell) or "-" for cell in (*cells, record.socket, attach))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _item_fields(item: Fact[WorkItem] | None) -> Iterable[tuple[str, str]]:
+    if item is None:
+        return
+    yield "item", state_text(item)
+    if not isinstance(item, Unknown):
+        yield "title", item.value.title
+        yield "url", item.value.url
+
+
+def _record_fields(session: SessionView, now: datetime | None) -> Iterable[tuple[str, str]]:
+    record = session.record
+    yield "phase", session.phase or UNKNOWN_PHASE
+    yield "record", f"{record.status} ({record.reason})" if record.reason else record.status
+    yield "id", record.id
+    yield "harness", record.harness
+    yield "conversation", record.harness_session_id
+    yield "runner", record.runner
+    yield "folder", record.cwd
+    yield "created", _moment(record.created_at, now)
+    yield "closed", _moment(record.closed_at, now) if record.status == CLOSED_STATUS else ""
+    yield "transcript", record.transcript
+
+
+def _pane_fields(session: SessionView) -> Iterable[tuple[str, str]]:
+    record = session.record
+    yield "socket", record.socket
+    yield "session", record.name or record.session_id
+    if isinstance(session.sighting, Unknown):
+        yield "pane", f"unknown: {session.sighting.reason}"
+        return
+    sighting = session.sighting.value
+    pane = sighting.pane
+    parts = [f"{record.pane_id} {sighting.state}".strip()]
+    if pane:
+        parts += ["input off" if pane.input_off else "input on", f"remain-on-exit {pane.remain_on_exit}"]
+        parts += [f"{pane.attached} attached"] if pane.attached else []
+    yield "pane", ", ".join(parts)
+    yield "processes", ", ".join(process.label for process in session.tree.members)
+    yield "spared", ", ".join(process.label for process in session.tree.spared)
+
+
+def _moment(moment: datetime | None, now: datetime | None) -> str:
+    text, since = time_text(moment) or "", ago(moment, now)
+    return f"{text} ({since})" if text and since else text

@@ -1,0 +1,176 @@
+"""Plans and outcomes for people: one block a change, then one line of counts. ASCII of our own, colour when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from loopctl.model.encode import UNKNOWN_PHASE
+from loopctl.model.plan import (
+    CHANGED,
+    CLOSE,
+    COMMENT,
+    FAILED,
+    OK,
+    REAP,
+    RECORD,
+    RESUME,
+    STALE,
+    START,
+    Action,
+    Held,
+    Outcome,
+    Plan,
+)
+from loopctl.model.rules import DISCARDED, KEPT
+from loopctl.model.transcripts import transcript_name
+from loopctl.render.clean import shown
+from loopctl.render.view import View, age, outcome_counts, plan_counts
+
+SYMBOLS = {START: "+", RESUME: "~", RECORD: "~", COMMENT: "~", CLOSE: "-", REAP: "-"}
+HELD_SYMBOL = "!"
+
+_COLORS = {"+": "32", "~": "33", "-": "31", "!": "35", CHANGED: "32", OK: "2", STALE: "33", FAILED: "31", "held": "35"}
+_REASON_WIDTH = 200
+#: Longer reasons push their own position aside, not everybody's.
+_WHY_WIDTH = 56
+
+
+def plan_text(plan: Plan, view: View) -> str:
+    """The plan: a block for each change, a line for each held item, notes, and the counts last."""
+    verbs = [*(action.verb for action in plan.actions), *(["held"] if plan.held else [])]
+    refs = [*(action.ref for action in plan.actions), *(held.ref for held in plan.held)]
+    verb_width, ref_width = _width(verbs, 5), _width(map(str, refs))
+    lefts = [
+        f"{action.verb:<{verb_width}}  {action.ref!s:<{ref_width}}   {_transition(action)}" for action in plan.actions
+    ]
+    whys = [shown(action.why, _REASON_WIDTH) for action in plan.actions]
+    column = max(_width(lefts) + 2, _width((w for w in whys if len(w) <= _WHY_WIDTH), 0) + 4) + 2
+    lines: list[str] = []
+    for action, left, why in zip(plan.actions, lefts, whys, strict=True):
+        symbol = SYMBOLS[action.verb]
+        lines.append(_painted(f"{symbol} {left}".ljust(column) + "  " + _session(action, plan, view), symbol, view))
+        lines.append(f"    {why}".ljust(column) + f"  {_origin(action)}")
+        lines += [f"    {name:<10}  {value}" for name, value in _changes(action, view)]
+    held_verb = f"{'held':<{verb_width}}"
+    for held in plan.held:
+        lines.append(_painted(f"{HELD_SYMBOL} {held_verb}  {_held(held, ref_width)}", HELD_SYMBOL, view))
+    lines += _remarks(plan)
+    if not plan.actions:
+        lines.append(_nothing(plan))
+    if view.refusal:
+        lines.append(_painted(f"{HELD_SYMBOL} refused  {shown(view.refusal)}", HELD_SYMBOL, view))
+    return _finished([*lines, "", plan_counts(plan)])
+
+
+def outcome_text(outcome: Outcome, view: View) -> str:
+    """What became of each action, one line each, and the counts last."""
+    refs = [*(result.action.ref for result in outcome.results), *(held.ref for held in outcome.held)]
+    ref_width = _width(map(str, refs))
+    verb_width = _width((result.action.verb for result in outcome.results), 5)
+    lines = []
+    for result in outcome.results:
+        status = _painted(f"{result.status:<7}", result.status, view)
+        what = f"{result.action.verb:<{verb_width}}  {result.action.ref!s:<{ref_width}}"
+        lines.append(f"{status}  {what}   {shown(result.detail) or _transition(result.action)}")
+    for held in outcome.held:
+        status = _painted(f"{'held':<7}", "held", view)
+        lines.append(f"{status}  {'':<{verb_width}}  {_held(held, ref_width)}")
+    lines += [f"note: {shown(note)}" for note in outcome.notes]
+    if outcome.interrupted:
+        lines.append("Interrupted: what was done is recorded; the next run finishes the rest.")
+    return _finished([*lines, *([""] if lines else []), outcome_counts(outcome)])
+
+
+def _transition(action: Action) -> str:
+    return f"{action.before.phase or UNKNOWN_PHASE} -> {action.after.phase}"
+
+
+def _session(action: Action, plan: Plan, view: View) -> str:
+    """`%7 claude, up 3h, 4 processes`."""
+    before = action.before
+    name = f"{before.pane_id} {before.harness or action.after.harness}".strip()
+    up = age(before.since, view.now or plan.created_at) if before.processes else ""
+    count, clients = len(before.processes), before.attached
+    parts = [
+        name,
+        f"up {up}" if up else "",
+        f"{count} process{'' if count == 1 else 'es'}" if count else "",
+        f"{clients} client{'' if clients == 1 else 's'} attached" if clients else "",
+    ]
+    return shown(", ".join(part for part in parts if part))
+
+
+def _origin(action: Action) -> str:
+    return shown(f'{action.position} "{action.rule}"')
+
+
+def _changes(action: Action, view: View) -> Iterable[tuple[str, str]]:
+    """What changes, part by part; parts that stay as they are are left out."""
+    before, after = action.before, action.after
+    if after.status and after.status != before.status:
+        reason = f" ({after.reason})" if after.reason else ""
+        yield "registry", shown(f"{before.status} -> {after.status}{reason}".strip())
+    pane = [shown(f"{before.pane} -> {after.pane}".strip())] if after.pane and after.pane != before.pane else []
+    if after.input and after.input != before.input:
+        pane.append(f"input {shown(after.input)}")
+    if pane:
+        yield "pane", ", ".join(pane)
+    if action.verb == CLOSE and not after.kill_harness and before.processes:
+        yield "harness", "left running"
+    if after.transcript in {KEPT, DISCARDED}:
+        yield "transcript", "-> " + (_transcript(action, view) if after.transcript == KEPT else "discarded")
+    yield from _started(action)
+    if before.spared:
+        yield "spares", shown(f"{', '.join(before.spared)}: shared by others")
+    if before.beside:
+        yield "beside", shown(f"{', '.join(before.beside)}: other panes of this session, left alone")
+
+
+def _started(action: Action) -> Iterable[tuple[str, str]]:
+    after = action.after
+    if after.cwd:
+        yield "folder", shown(after.cwd)
+    if after.prompt:
+        yield "comment" if action.verb == COMMENT else "prompt", shown(after.prompt, _REASON_WIDTH)
+
+
+def _transcript(action: Action, view: View) -> str:
+    if not view.transcripts or not action.guard.record_id:
+        return KEPT
+    return shown(f"{view.transcripts.rstrip('/')}/{transcript_name(action.ref, action.guard.record_id)}")
+
+
+def _held(held: Held, ref_width: int) -> str:
+    return f"{held.ref!s:<{ref_width}}   {shown(held.reason, _REASON_WIDTH)}"
+
+
+def _remarks(plan: Plan) -> Iterable[str]:
+    if plan.outside:
+        refs: Sequence[str] = [str(ref) for ref in plan.outside]
+        yield f"outside  {', '.join(refs)}: no source answers for {'it' if len(refs) == 1 else 'them'}, left alone"
+    for problem in plan.problems:
+        yield f"{HELD_SYMBOL} unseen   {shown(problem, _REASON_WIDTH)}"
+    for note in plan.notes:
+        yield f"note: {shown(note)}"
+
+
+def _nothing(plan: Plan) -> str:
+    if plan.held or plan.problems:
+        return "No changes, but not everything could be observed."
+    return "No changes. Everything is as the playbook says."
+
+
+def _width(texts: Iterable[str], least: int = 0) -> int:
+    return max([least, *map(len, texts)])
+
+
+def _painted(text: str, kind: str, view: View) -> str:
+    """The first word or symbol in its colour."""
+    if not view.color:
+        return text
+    head, space, rest = text.partition(" ")
+    return f"\x1b[{_COLORS.get(kind, '0')}m{head}\x1b[0m{space}{rest}"
+
+
+def _finished(lines: Iterable[str]) -> str:
+    return "\n".join(line.rstrip() for line in lines) + "\n"

@@ -1,0 +1,71 @@
+"""What the renderers share: how to show, ages and the lines of counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from loopctl.model.facts import Known, Unknown
+from loopctl.model.items import WorkItem
+from loopctl.model.plan import COMMENT, RESUME, VERBS, Outcome, Plan
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+#: Verbs that are rare enough to be counted only when they occur.
+_RARE = (RESUME, COMMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How to show it. `now` is what ages are counted from, `refusal` why an apply would refuse the plan, and `transcripts`
+    the folder of the transcripts as a person would write it."""
+
+    now: datetime | None = None
+    color: bool = False
+    refusal: str = ""
+    transcripts: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """One output format. Each function returns whole lines, the last one ended too."""
+
+    plan: Callable[[Plan, View], str]
+    outcome: Callable[[Outcome, View], str]
+
+
+def age(since: datetime | None, now: datetime | None) -> str:
+    """`45s`, `12 min`, `3h`, `2d`; "" where a time is missing, `0s` where the clock went back."""
+    if since is None or now is None:
+        return ""
+    seconds = max(0, int((now - since).total_seconds()))
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size}{' ' if len(unit) > 1 else ''}{unit}"
+    return f"{seconds}s"
+
+
+def ago(since: datetime | None, now: datetime | None) -> str:
+    """`12 min ago`, or ""."""
+    text = age(since, now)
+    return f"{text} ago" if text else ""
+
+
+def plan_counts(plan: Plan) -> str:
+    """`Plan: 0 to start, 1 to close, ...`: the numbers of the summary, and no others."""
+    summary = plan.summary
+    verbs = [f"{summary[verb]} to {verb}" for verb in VERBS if verb not in _RARE or summary[verb]]
+    return f"Plan: {', '.join(verbs)}, {summary['held']} held, {summary['unchanged']} unchanged."
+
+
+def outcome_counts(outcome: Outcome) -> str:
+    """`Apply: 1 changed, 0 ok, ...`: the numbers of the summary, and no others."""
+    counts = ", ".join(f"{count} {status}" for status, count in outcome.summary.items())
+    return f"Apply{' (interrupted)' if outcome.interrupted else ''}: {counts}."
+
+
+def state_text(item: Known[WorkItem] | Unknown) -> str:
+    """`closed (completed)`, or `unknown: GitHub: Bad Gateway`; foreign, so still to be cleaned."""
+    if isinstance(item, Unknown):
+        return f"unknown: {item.reason}"
+    return f"{item.value.state} ({item.value.reason})" if item.value.reason else item.value.state
