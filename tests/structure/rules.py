@@ -83,6 +83,16 @@ def only_wiring_builds_adapters(module: Module) -> Iterator[str]:
             yield f"{module.name}:{line} imports {name}"
 
 
+def adapters_do_not_know_each_other(module: Module) -> Iterator[str]:
+    """A vendor's modules share the first word of their name: `tmux`, `tmux_format`. All may use the shell."""
+    if not module.within("loopctl.adapters"):
+        return
+    for line, name in module.imports():
+        other = name.removeprefix("loopctl.adapters.")
+        if other != name and _vendor(other) not in ("shell", _vendor(module.name.removeprefix("loopctl.adapters."))):
+            yield f"{module.name}:{line} imports {name}"
+
+
 def no_test_sleeps(module: Module) -> Iterator[str]:
     """Waiting is done by `wait_until`, which looks at the state."""
     if module.name == "tests.support":
@@ -99,6 +109,10 @@ def is_closer(module: Module) -> bool:
     return module.name.startswith(CLOSERS)
 
 
+def _vendor(adapter: str) -> str:
+    return adapter.split(".")[0].split("_")[0]
+
+
 def _from_os(name: str, wanted: set[str]) -> bool:
     base, _, last = name.rpartition(".")
     return base in ("os", "signal") and last in wanted
@@ -111,4 +125,5 @@ PACKAGE_RULES: tuple[Rule, ...] = (
     only_processes_sends_signals,
     only_tmux_names_its_enders,
     only_wiring_builds_adapters,
+    adapters_do_not_know_each_other,
 )

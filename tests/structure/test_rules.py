@@ -52,6 +52,9 @@ BROKEN = [
     (rules.only_wiring_builds_adapters, "loopctl.run", "from loopctl.adapters.tmux import Tmux"),
     (rules.only_wiring_builds_adapters, "loopctl.cli.main", "from loopctl import adapters"),
     (rules.only_wiring_builds_adapters, "loopctl.cli.main", "from ..adapters import tmux"),
+    (rules.adapters_do_not_know_each_other, "loopctl.adapters.tmux", "from loopctl.adapters.github import GitHub"),
+    (rules.adapters_do_not_know_each_other, "loopctl.adapters.tmux_x", "import loopctl.adapters.items_file"),
+    (rules.adapters_do_not_know_each_other, "loopctl.adapters.journal", "from loopctl.adapters import registry"),
     (rules.no_test_sleeps, "tests.unit.test_x", "import time\ntime.sleep(1)"),
     (rules.no_test_sleeps, "tests.unit.test_x", "def f():\n    from time import sleep"),
 ]
@@ -69,6 +72,8 @@ ALLOWED = [
     (rules.only_close_ends_sessions, "loopctl.cli.main", "import signal\nsignal.signal(signal.SIGTERM, f)"),
     (rules.only_processes_sends_signals, "loopctl.adapters.processes", "import os\nos.kill(pid, 9)"),
     (rules.only_wiring_builds_adapters, "loopctl.cli.wiring", "from loopctl.adapters.tmux import Tmux"),
+    (rules.adapters_do_not_know_each_other, "loopctl.adapters.tmux", "from loopctl.adapters.tmux_format import x"),
+    (rules.adapters_do_not_know_each_other, "loopctl.adapters.github", "from loopctl.adapters import shell"),
     (rules.only_tmux_names_its_enders, "loopctl.cli.demo", "def f():\n    'Not kill-server: a docstring.'"),
 ]
 
