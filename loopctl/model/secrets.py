@@ -56,6 +56,8 @@ def mask_value(value: object, name: str = "") -> object:
         return MASK if value and _NAME.fullmatch(name) else mask(value)
     if isinstance(value, Mapping):
         return {str(key): mask_value(inner, str(key)) for key, inner in value.items()}
+    if isinstance(value, list | tuple) and all(isinstance(inner, str) for inner in value) and not _NAME.fullmatch(name):
+        return list(mask_argv(value))
     if isinstance(value, list | tuple):
         return [mask_value(inner, name) for inner in value]
     return value
