@@ -1,0 +1,196 @@
+"""Serves a World over a Unix socket, as gh's `http_unix_socket` setting expects it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socketserver
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+from tests.fake_github.faults import Fault
+from tests.fake_github.schema import execute
+from tests.fake_github.world import World
+
+JSON = "application/json; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What gh sent."""
+
+    method: str
+    path: str
+    host: str
+    authorization: str
+    body: bytes
+
+    @property
+    def query(self) -> str:
+        """The GraphQL text, or ""."""
+        return str(json.loads(self.body)["query"]) if self.body else ""
+
+
+class FakeGitHub(World):
+    """A World that answers on a socket. Use it as a context manager; `env()` points a gh at it."""
+
+    def __init__(self, host: str = "github.com", socket: str | None = None) -> None:
+        super().__init__(host)
+        # Not under pytest's folder: a socket's path has room for about a hundred bytes.
+        self._folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="lc-gh-"))
+        self.socket = socket or str(self._folder / "s")
+        self.requests: list[Request] = []
+        self._faults: deque[Fault] = deque()
+        self._always: Fault | None = None
+        self._released = threading.Event()
+        self.arrived = threading.Event()
+        self._server = _Server(self.socket, _Handler)
+        self._server.fake = self
+
+    def __enter__(self) -> FakeGitHub:
+        # The short interval is how long shutdown() may take.
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+        self._server.shutdown()
+        self._server.server_close()
+        Path(self.socket).unlink(missing_ok=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def serve_forever(self) -> None:
+        """Serve in this thread until the process ends."""
+        self._server.serve_forever()
+
+    def env(self) -> dict[str, str]:
+        """What gh needs in its environment: a config folder that names the socket, and a token for each kind of host."""
+        config = self._folder / "gh"
+        if not config.exists():
+            config.mkdir()
+            (config / "config.yml").write_text(f'version: "1"\nhttp_unix_socket: {self.socket}\n')
+        return {"GH_CONFIG_DIR": str(config), "GH_TOKEN": "fake-token", "GH_ENTERPRISE_TOKEN": "fake-enterprise-token"}
+
+    def fail(self, fault: Fault, times: int | None = None) -> None:
+        """Answer the next `times` requests with a fault; without a number, all until `recover`."""
+        if times is None:
+            self._always = fault
+        else:
+            self._faults.extend([fault] * times)
+
+    def answer(self, document: object, times: int = 1) -> None:
+        """Answer the next requests with this JSON, whatever is asked."""
+        self.fail(Fault(200, json.dumps(document).encode(), {"Content-Type": JSON}), times)
+
+    def recover(self) -> None:
+        """No more faults."""
+        self._always = None
+        self._faults.clear()
+
+    def release(self) -> None:
+        """Let requests that hang go."""
+        self._released.set()
+
+    def next_fault(self) -> Fault | None:
+        return self._faults.popleft() if self._faults else self._always
+
+    def respond(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        """The right answer to a request."""
+        if request.path in ("/graphql", "/api/graphql"):
+            sent = json.loads(request.body)
+            return 200, {}, json.dumps(execute(self, sent["query"], sent.get("variables"))).encode()
+        parts = request.path.removeprefix("/api/v3").strip("/").split("/")
+        if len(parts) == 5 and parts[0] == "repos" and parts[3] == "issues":
+            return self._rest_issue(f"{parts[1]}/{parts[2]}", int(parts[4]))
+        return 404, {}, json.dumps({"message": "Not Found"}).encode()
+
+    def wait_hanging(self, fault: Fault) -> None:
+        self._released.wait()
+
+    def _rest_issue(self, name: str, number: int) -> tuple[int, dict[str, str], bytes]:
+        repo = self.find(name)
+        moved = repo.transferred.get(number) if repo else None
+        if moved:
+            url = f"https://api.{self.host}/repos/{moved[0]}/issues/{moved[1]}"
+            return 301, {"Location": url}, json.dumps({"message": "Moved Permanently", "url": url}).encode()
+        item = repo.items.get(number) if repo else None
+        if repo is None or item is None:
+            return 404, {}, json.dumps({"message": "Not Found"}).encode()
+        row: Mapping[str, Any] = {
+            "number": number,
+            "state": "open" if item.state == "OPEN" else "closed",
+            "html_url": f"https://{self.host}/{repo.name}/issues/{number}",
+            "node_id": item.node_id,
+        }
+        return 200, {}, json.dumps(row).encode()
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+    fake: FakeGitHub
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A gh that was killed leaves a broken pipe; all else is a mistake in the fake, and shown."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self._handle()
+
+    def do_GET(self) -> None:
+        self._handle()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+    def _handle(self) -> None:
+        sent, body = self.headers, self._body()
+        request = Request(self.command, self.path, sent.get("Host", ""), sent.get("Authorization", ""), body)
+        fake = self.server.fake
+        fake.requests.append(request)
+        fake.arrived.set()
+        fault = fake.next_fault()
+        if fault is None:
+            status, headers, answer = fake.respond(request)
+            self._send(status, {"Content-Type": JSON, "X-RateLimit-Remaining": str(fake.remaining)} | headers, answer)
+        elif fault.hang:
+            fake.wait_hanging(fault)
+        elif fault.cut is not None:
+            _, _, answer = fake.respond(request)
+            length = fault.cut if fault.honest_length else len(answer)
+            self._send(200, {"Content-Type": JSON}, answer[: fault.cut], length)
+        else:
+            self._send(fault.status, dict(fault.headers), fault.body)
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":  # gh knows no length for what it reads from stdin
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
+    def _send(self, status: int, headers: Mapping[str, str], body: bytes, length: int | None = None) -> None:
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        lines += [f"Content-Length: {len(body) if length is None else length}", "Connection: close", "", ""]
+        # One write: two would cost 40 ms each time, with the delayed acknowledgement of the first.
+        self.wfile.write("\r\n".join(lines).encode() + body)
+        self.close_connection = True

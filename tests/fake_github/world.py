@@ -1,0 +1,152 @@
+"""The repositories, issues and pull requests that the fake GitHub has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+CREATED = "2026-01-01T00:00:00Z"
+ENDED = "2026-01-02T00:00:00Z"
+STATE_REASONS = {"completed": "COMPLETED", "not_planned": "NOT_PLANNED", "duplicate": "DUPLICATE"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """An issue or pull request, in GitHub's own words. `closes` are texts such as `octo/app#3`."""
+
+    kind: str
+    number: int
+    state: str = "OPEN"
+    state_reason: str | None = None
+    title: str = ""
+    labels: tuple[str, ...] = ()
+    author: str | None = "octocat"
+    assignees: tuple[str, ...] = ()
+    milestone: str | None = None
+    closes: tuple[str, ...] = ()
+    updated_at: str = ENDED
+    closed_at: str | None = None
+    node_id: str = ""
+
+
+@dataclass
+class Repository:
+    name: str
+    node_id: str
+    items: dict[int, Item] = field(default_factory=dict)
+    #: Where transferred issues went, as GitHub's REST interface tells.
+    transferred: dict[int, tuple[str, int]] = field(default_factory=dict)
+    hidden: bool = False
+
+
+@dataclass
+class World:
+    """All that exists, and what goes wrong with single items."""
+
+    host: str = "github.com"
+    repositories: dict[str, Repository] = field(default_factory=dict)
+    #: Old names of renamed repositories, in lower case.
+    renamed: dict[str, str] = field(default_factory=dict)
+    #: Item -> (type, message) of the GraphQL error that it meets.
+    broken: dict[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
+    #: Item -> the number that is answered in its place.
+    impostors: dict[tuple[str, int], int] = field(default_factory=dict)
+    remaining: int = 5000
+    #: The most items on one page, whatever was asked for.
+    page_size: int = 100
+    #: GraphQL fields of single items that fail: (repository, number, field).
+    broken_fields: set[tuple[str, int, str]] = field(default_factory=set)
+
+    def repository(self, name: str) -> Repository:
+        """The repository of this exact name (letter case apart), made when it does not exist."""
+        made = Repository(name, f"R_{len(self.repositories) + len(self.renamed) + 1}")
+        return self.repositories.setdefault(name.lower(), made)
+
+    def find(self, name: str) -> Repository | None:
+        """As GitHub does: letter case does not matter, renames are followed, what may not be seen is not there."""
+        key = name.lower()
+        found = self.repositories.get(self.renamed.get(key, key))
+        return None if found is None or found.hidden else found
+
+    def issue(self, repo: str, number: int, state: str = "OPEN", **fields: object) -> Item:
+        return self._put(repo, Item("Issue", number, state), fields)
+
+    def pull(self, repo: str, number: int, state: str = "OPEN", **fields: object) -> Item:
+        return self._put(repo, Item("PullRequest", number, state), fields)
+
+    def change(self, repo: str, number: int, **fields: object) -> Item:
+        """Change fields of an item that exists."""
+        return self._put(repo, self.repository(repo).items[number], fields)
+
+    def delete(self, repo: str, number: int) -> None:
+        del self.repository(repo).items[number]
+
+    def transfer(self, repo: str, number: int, to: str, as_number: int) -> None:
+        """Move an issue. GraphQL then knows nothing of the old number; REST redirects."""
+        item = self.repository(repo).items.pop(number)
+        self.repository(repo).transferred[number] = (to, as_number)
+        self.repository(to).items[as_number] = replace(item, number=as_number)
+
+    def rename(self, repo: str, to: str) -> None:
+        """Rename a repository; the old name goes on answering."""
+        moved = self.repositories.pop(repo.lower())
+        moved.name = to
+        self.repositories[to.lower()] = moved
+        self.renamed[repo.lower()] = to.lower()
+
+    def hide(self, repo: str) -> None:
+        """Make a repository private to others: it answers as if it did not exist."""
+        self.repository(repo).hidden = True
+
+    def break_item(self, repo: str, number: int, kind: str, message: str) -> None:
+        """Make one item answer with a GraphQL error."""
+        self.broken[repo.lower(), number] = (kind, message)
+
+    def break_field(self, repo: str, number: int, name: str) -> None:
+        """Make one nullable field of one item answer with an error."""
+        self.broken_fields.add((repo.lower(), number, name))
+
+    def impostor(self, repo: str, number: int, other: int) -> None:
+        """Answer with another item of the repository."""
+        self.impostors[repo.lower(), number] = other
+
+    def load(self, document: Mapping[str, object]) -> None:
+        """Take the items of a state file: `{"items": [{"ref": "octo/app#15", "kind": "issue", "state": "closed"}]}`."""
+        self.repositories.clear()
+        rows = document.get("items", [])
+        assert isinstance(rows, Iterable)
+        for row in rows:
+            fields = dict(row)
+            repo, number = split(fields.pop("ref"))
+            put = self.pull if fields.pop("kind", "issue") == "pull_request" else self.issue
+            reason = fields.pop("reason", None)
+            if reason:
+                fields["state_reason"] = STATE_REASONS.get(reason, reason.upper())
+            for name in ("labels", "assignees", "closes"):
+                fields[name] = tuple(fields.get(name, ()))
+            put(repo, number, fields.pop("state", "open").upper(), **fields)
+
+    def _put(self, repo: str, item: Item, fields: Mapping[str, object]) -> Item:
+        home = self.repository(repo)
+        item = replace(item, **fields)  # type: ignore[arg-type]  # a wrong name is an error of the test, raised here
+        ended = item.state != "OPEN"
+        reason = item.state_reason or (
+            "COMPLETED" if ended and item.kind == "Issue" and "state_reason" not in fields else None
+        )
+        item = replace(
+            item,
+            title=item.title or f"{item.kind} {item.number}",
+            state_reason=reason if ended else None,
+            closed_at=(item.closed_at or ENDED) if ended else None,
+            node_id=item.node_id or f"{'I' if item.kind == 'Issue' else 'PR'}_{home.node_id}_{item.number}",
+        )
+        home.items[item.number] = item
+        return item
+
+
+def split(text: str) -> tuple[str, int]:
+    """`octo/app#15` in its parts."""
+    match = re.fullmatch(r"([^#]+)#(\d+)", text)
+    assert match, text
+    return match[1], int(match[2])
