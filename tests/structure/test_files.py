@@ -16,7 +16,9 @@ MACHINE = re.compile(r"(?<![\w./-])/(?:" + "work|root" + r")/")
 
 
 def tracked() -> list[Path]:
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    listing = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout
     return [path for name in listing.split(b"\0") if name and (path := ROOT / name.decode()).is_file()]
 
 
