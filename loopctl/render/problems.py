@@ -1,0 +1,72 @@
+"""Problems of documents as compilers print them: the place, the line, a caret, a hint."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from loopctl.errors import Problem
+
+_TAB = "    "
+#: Columns of the offending line that are shown; a longer line is cut around the caret.
+_WIDTH = 100
+_BEFORE = 60
+_CUT = "..."
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+_BOLD, _RED, _CYAN, _RESET = "\x1b[1m", "\x1b[31m", "\x1b[36m", "\x1b[0m"
+
+
+def problems_text(problems: Sequence[Problem], color: bool = False) -> str:
+    """All problems, one block each, without a newline at the end. Nothing in them can steer a terminal."""
+    return "\n".join(_block(problem, color) for problem in problems)
+
+
+def _block(problem: Problem, color: bool) -> str:
+    bold, red, cyan, reset = (_BOLD, _RED, _CYAN, _RESET) if color else ("", "", "", "")
+    lines = [f"{bold}{_clean(problem.where)}:{reset} {_clean(problem.message)}"]
+    if problem.text.strip() and problem.column:
+        text, caret = _excerpt(problem.text, problem.column)
+        lines += [f"    {text}", f"    {' ' * caret}{red}^{reset}"]
+    if problem.hint:
+        lines.append(f"    {cyan}hint:{reset} {_clean(problem.hint)}")
+    return "\n".join(lines)
+
+
+def _excerpt(line: str, column: int) -> tuple[str, int]:
+    """The visible part of a line, and how many terminal columns lie left of the caret."""
+    at = min(column - 1, len(line))
+    left, right = _clean(line[:at]), _clean(line[at : at + 2 * _WIDTH])
+    if _columns(left) > _BEFORE:
+        left = _CUT + _last(left, _BEFORE - len(_CUT))
+    room = _WIDTH - _columns(left)
+    cut = _columns(right) > room or len(line) > at + 2 * _WIDTH
+    text = left + (_first(right, room - len(_CUT)) + _CUT if cut else right)
+    return text.rstrip(), _columns(left)
+
+
+def _clean(text: str) -> str:
+    return "".join("?" if unicodedata.category(c) in _UNSEEN else c for c in text.replace("\t", _TAB))
+
+
+def _columns(text: str) -> int:
+    return sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
+
+
+def _first(text: str, columns: int) -> str:
+    used = 0
+    for index, character in enumerate(text):
+        used += _width(character)
+        if used > columns:
+            return text[:index]
+    return text
+
+
+def _last(text: str, columns: int) -> str:
+    return _first(text[::-1], columns)[::-1]
