@@ -213,5 +213,10 @@ class World:
     #: The socket that new sessions are started on.
     socket: str
     now: Callable[[], datetime]
+    #: Monotonic seconds, and a short wait: tests replace both.
+    clock: Callable[[], float]
+    pause: Callable[[float], None]
+    #: Whether a signal asked to stop.
+    interrupted: Callable[[], bool]
     #: Told to a person while waiting; goes to stderr or nowhere.
     progress: Callable[[str], None]

@@ -13,7 +13,7 @@ from loopctl.model.decode import POSITION, decode, mapping
 from loopctl.model.plan import CHANGED, FAILED, OK, STALE, VERBS, Action, Held, Outcome, Plan, PlayScope
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Limits, Position
-from loopctl.model.secrets import mask
+from loopctl.model.secrets import mask, mask_argv
 from loopctl.model.sessions import SessionView
 
 PLAN_VERSION = 1
@@ -50,7 +50,7 @@ class _Scope:
 def plan_to_dict(plan: Plan) -> dict[str, Any]:
     """The plan as schemas/plan.schema.json describes it.
 
-    Secrets are masked in what is only shown (why, reasons, notes); what an apply relies on is exact.
+    Secrets are masked in what is only shown (command lines, rules, reasons, notes); what an apply relies on is exact.
     """
     content = _content(plan)
     head = {"version": PLAN_VERSION, "created_at": time_text(plan.created_at)}
@@ -161,7 +161,7 @@ def _content(plan: Plan) -> dict[str, Any]:
 
 def _action(action: Action) -> dict[str, Any]:
     data: dict[str, Any] = _encode(action)
-    data["why"] = mask(action.why)
+    data |= {"rule": mask(action.rule), "why": mask(action.why)}
     data["after"]["grace"] = float(action.after.grace)
     return data
 
@@ -194,5 +194,10 @@ def _encode(value: object) -> Any:
     if isinstance(value, tuple):
         return [_encode(inner) for inner in value]
     if is_dataclass(value):
-        return {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: _encode(_masked(f.name, getattr(value, f.name))) for f in fields(value)}
     return value
+
+
+def _masked(name: str, value: Any) -> Any:
+    # Command lines are shown only: a start asks its harness for the line anew.
+    return mask_argv(value) if name == "argv" else value

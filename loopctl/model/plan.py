@@ -111,7 +111,10 @@ class PlayScope:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that differs. `unchanged` counts subjects that are as they should be; `outside` refs nobody answers for."""
+    """All that differs. `unchanged` counts subjects that are as they should be; `outside` are refs nobody answers for.
+
+    `problems` are observations that failed without naming an item (a listing): the plan is then incomplete.
+    """
 
     created_at: datetime
     machine: str
@@ -123,6 +126,7 @@ class Plan:
     unchanged: int = 0
     outside: tuple[WorkItemRef, ...] = ()
     notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
     def count(self, verb: str) -> int:
         """How many actions have this verb."""

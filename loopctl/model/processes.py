@@ -43,6 +43,12 @@ class ProcessInfo:
         return f"{self.name} ({self.id.pid})"
 
 
+def pane_key(tmux: str, pane: str) -> tuple[str, str]:
+    """Reduce TMUX (`socket,server pid[,session]`) and TMUX_PANE to what names one pane however the socket was spelt."""
+    path, server, *_ = (*tmux.split(","), "", "")
+    return f"{path.rpartition('/')[2]},{server}", pane
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessTable:
     """All processes seen in one look, and those of them that must never be signalled (self and ancestors)."""
@@ -68,7 +74,7 @@ class ProcessTable:
             if row.mark:
                 marked.setdefault(row.mark, []).append(pid)
             if row.pane[1]:
-                in_pane.setdefault(row.pane, []).append(pid)
+                in_pane.setdefault(pane_key(*row.pane), []).append(pid)
         return cls(
             alive,
             frozenset(own),
@@ -93,8 +99,7 @@ class TreeRoot:
     """What ties processes to one session.
 
     `pane` is the live process that tmux shows in the pane (None when it is dead or gone), `mark` the session's id,
-    `tmux` the (TMUX without its session number, TMUX_PANE) pair of that pane, `server` the tmux server's pid, and `known`
-    those already found before.
+    `tmux` the pane_key of that pane, `server` the tmux server's pid, and `known` those already found before.
     """
 
     mark: str
@@ -128,64 +133,53 @@ def tree_of(table: ProcessTable, root: TreeRoot, spare: Sequence[str]) -> Tree:
     mark are that session's. Left out: pid 1 and below, the tmux server, and what `spare` names (with all below it).
     """
     pane = table.get(root.pane.pid) if root.pane and table.alive(root.pane) else None
+    found, spared = _descend(table, _seeds(table, root, pane), root, pane, spare)
+    groups = {pane.pgid, pane.foreground} - {0, -1} if pane else set()
+    row = table.processes.__getitem__
+    harness = {pid for pid in found if pane and row(pid).pgid in groups and row(pid).sid == pane.sid}
+    if pane and pane.id.pid in found:
+        harness.add(pane.id.pid)
+    return Tree(
+        tuple(row(pid) for pid in sorted(harness)),
+        tuple(row(pid) for pid in sorted(found - harness)),
+        tuple(row(pid) for pid in sorted(spared)),
+        bool(found & table.own),
+    )
+
+
+def _seeds(table: ProcessTable, root: TreeRoot, pane: ProcessInfo | None) -> set[int]:
     seeds = set(table.marked.get(root.mark, ())) if root.mark else set()
-    seeds.update(p.pid for p in root.known if table.alive(p))
-    if root.tmux[1]:
-        seeds.update(
-            pid
-            for pair, pids in table.in_pane.items()
-            if pair[1] == root.tmux[1] and pair[0].rpartition(",")[0] == root.tmux[0]
-            for pid in pids
-            if table.processes[pid].mark in {"", root.mark}
-        )
+    seeds.update(process.pid for process in root.known if table.alive(process))
+    seeds.update(pid for pid in table.in_pane.get(root.tmux, ()) if table.processes[pid].mark in {"", root.mark})
     if pane:
         seeds.add(pane.id.pid)
         if pane.sid == pane.id.pid:
             seeds.update(table.in_session.get(pane.sid, ()))
-    found, spared = _descend(table, seeds, root, pane, spare)
-    groups = {pane.pgid, pane.foreground} - {0, -1} if pane else set()
-    harness = {
-        pid for pid in found if pane and table.processes[pid].pgid in groups and table.processes[pid].sid == pane.sid
-    }
-    if pane and pane.id.pid in found:
-        harness.add(pane.id.pid)
-    pick = table.processes.__getitem__
-    return Tree(
-        tuple(pick(pid) for pid in sorted(harness)),
-        tuple(pick(pid) for pid in sorted(found - harness)),
-        tuple(pick(pid) for pid in sorted(spared)),
-        bool(found & table.own),
-    )
+    return seeds
 
 
 def _descend(
     table: ProcessTable, seeds: Iterable[int], root: TreeRoot, pane: ProcessInfo | None, spare: Sequence[str]
 ) -> tuple[set[int], set[int]]:
-    shared = {pid for pid in table.processes if pid == root.server}
-    found: set[int] = set()
-    spared: set[int] = set()
-    # Servers first: what runs below one is its own business, even where it carries our mark.
-    reachable = _closure(table, seeds, frozenset(shared), root.mark)
-    for pid in reachable:
-        row = table.processes[pid]
-        left_the_pane = pane is None or row.sid != pane.sid
-        if left_the_pane and is_spared(row, spare):
-            spared.add(pid)
-    below_spared = _closure(table, spared, frozenset(), "")
-    for pid in reachable - below_spared:
-        if pid > 1 and pid not in shared:
-            found.add(pid)
-    return found, spared
+    reachable = _closure(table, seeds, root.server, root.mark)
+    # Only what left the pane's session can be a server of others; what runs below one is its own business, even where
+    # it carries our mark.
+    spared = {
+        pid
+        for pid in reachable
+        if (pane is None or table.processes[pid].sid != pane.sid) and is_spared(table.processes[pid], spare)
+    }
+    return reachable - _closure(table, spared, root.server, ""), spared
 
 
-def _closure(table: ProcessTable, seeds: Iterable[int], stop: frozenset[int], mark: str) -> set[int]:
+def _closure(table: ProcessTable, seeds: Iterable[int], server: int, mark: str) -> set[int]:
     seen: set[int] = set()
     queue = list(seeds)
     while queue:
         pid = queue.pop()
         row = table.processes.get(pid)
         foreign = row is not None and mark and row.mark and row.mark != mark
-        if row is None or pid <= 1 or pid in seen or pid in stop or foreign:
+        if row is None or pid <= 1 or pid in seen or pid == server or foreign:
             continue
         seen.add(pid)
         queue.extend(table.children.get(pid, ()))

@@ -38,7 +38,9 @@ class Expression(Protocol):
     names: frozenset[str]
     source: str
 
-    def __call__(self, facts: Mapping[str, object]) -> object: ...
+    def __call__(self, facts: Mapping[str, object]) -> object:
+        """Evaluate over the facts of one subject."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,4 +150,5 @@ class Policy:
     harness_kill_grace_seconds: float = 5.0
     remain_on_exit: bool = True
     default_harness: str = "claude"
+    spawn_workdir: str = ""
     spare: tuple[str, ...] = ()

@@ -1,0 +1,287 @@
+"""tmux servers, each reached by its absolute socket path and nothing else.
+
+No name is ever given to tmux as a target of something that exists: a bare `-t name` also matches prefixes and globs, and
+`=name` is exact for some commands only. What exists is addressed by `$id` and `%id`, on a server whose identity was compared
+in the same script.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket as sockets
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from loopctl.adapters import shell
+from loopctl.adapters.tmux_format import (
+    MARK,
+    NAME,
+    PANE_FORMAT,
+    literal,
+    on_pane,
+    on_server,
+    parse_pane,
+    parse_panes,
+    quote,
+    split_captures,
+    tidy,
+)
+from loopctl.model.facts import Fact, Known, Unknown
+from loopctl.model.refs import WorkItemRef
+from loopctl.model.sessions import Pane, ServerId, ServerView
+from loopctl.ports import PaneRef, Started, StartSpec
+
+_TIMEOUT = 20.0
+_ANOTHER_SERVER = "loopctl-another-server"
+# One capture call returns at most about this much; more panes go into the next call.
+_CAPTURE_BYTES = 32 * 1024 * 1024
+_ALTERNATE = b"\n--- alternate screen ---\n"
+_LONGEST_SOCKET = 100
+
+
+class Tmux:
+    """ports.TerminalHost over the tmux program."""
+
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        *,
+        own_socket: str,
+        history_limit: int = 50_000,
+        program: str = "tmux",
+        timeout: float = _TIMEOUT,
+    ) -> None:
+        """`env` is the whole environment of tmux, and so of a server that it starts; `own_socket` is ours to configure."""
+        self._env = dict(env)
+        self._own = own_socket
+        self._history = history_limit
+        self._program = program
+        self._timeout = timeout
+
+    def look(self, socket: str) -> Fact[ServerView]:
+        """All panes of a server in one call."""
+        doubt = _socket_doubt(socket)
+        if doubt is not None:
+            return doubt
+        for attempt in (1, 2):
+            done = self._run(socket, ["list-panes", "-a", "-F", PANE_FORMAT])
+            if done.timed_out:
+                return Unknown(f"tmux did not answer within {self._timeout:g} s ({socket})")
+            if done.code == 0:
+                return parse_panes(socket, done.stdout.decode(errors="replace"))
+            # A server that is just going away says so once.
+            if attempt == 1 and "server exited unexpectedly" in done.stderr:
+                continue
+            break
+        return _no_server(socket, done.stderr)
+
+    def secure(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
+        """Turn input off and remain-on-exit on."""
+        body = "select-pane -d -t {0} ; set-option -p -t {0} remain-on-exit on"
+        return self._on_panes(socket, server, panes, lambda pane: body.format(quote(pane.pane_id)))
+
+    def remove(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
+        """Kill panes that are dead."""
+        return self._on_panes(socket, server, panes, lambda pane: f"kill-pane -t {quote(pane.pane_id)}", dead=True)
+
+    def _on_panes(
+        self,
+        socket: str,
+        server: ServerId,
+        panes: Sequence[PaneRef],
+        body: Callable[[PaneRef], str],
+        *,
+        dead: bool = False,
+    ) -> str:
+        if not panes:
+            return ""
+        lines = [on_pane(p.pane_id, p.session_id, _mark(p.mark), body(p), dead=dead) for p in panes]
+        return self._script(socket, server, lines)[1]
+
+    def capture(self, socket: str, server: ServerId, panes: Sequence[Pane]) -> Mapping[str, Fact[bytes]]:
+        """The whole scrollback of each pane, the alternate screen after what it covers."""
+        result: dict[str, Fact[bytes]] = {}
+        for batch in _batches(panes):
+            nonce = f"loopctl-{secrets.token_hex(16)}"
+            lines = [line for pane in batch for line in _capture_lines(pane, nonce)]
+            output, problem = self._script(socket, server, lines)
+            parts = split_captures(output, nonce)
+            for pane in batch:
+                result[pane.pane_id] = _assemble(pane, parts, problem)
+        return result
+
+    def nudge(self, socket: str, server: ServerId) -> None:
+        """Fork a trivial job: the server then reaps every child, also one whose SIGCHLD was lost (Debian's 3.3a)."""
+        self._script(socket, server, ["run-shell -b true"])
+
+    def mark(self, socket: str, server: ServerId, pane: PaneRef, ref: WorkItemRef) -> str:
+        """Put our marks on a session that is taken over."""
+        session = quote(pane.session_id)
+        body = f"set-option -t {session} @loopctl_id {quote(_mark(pane.mark))} ; set-option -t {session} @loopctl_ref {quote(str(ref))}"
+        inside = f"#{{==:#{{session_id}},{pane.session_id}}}"
+        return self._script(socket, server, [f"if-shell -F -t {quote(pane.pane_id)} {quote(inside)} {{ {body} }}"])[1]
+
+    def start(self, socket: str, specs: Sequence[StartSpec]) -> Mapping[str, Fact[Started]]:
+        """Make panes in one invocation, which also starts the server where there is none."""
+        result: dict[str, Fact[Started]] = {}
+        good = []
+        for spec in specs:
+            problem = _spec_problem(spec)
+            if problem:
+                result[spec.id] = Unknown(problem)
+            else:
+                good.append(spec)
+        if len(os.fsencode(socket)) > _LONGEST_SOCKET:
+            return result | {s.id: Unknown(f"{socket}: too long for a socket; set tmux.socket") for s in good}
+        if not good:
+            return result
+        nonce = f"loopctl-{secrets.token_hex(16)}"
+        # A server of the user's keeps its options; each new pane carries its own remain-on-exit in any case.
+        ours = socket == self._own
+        lines = ["set-option -gw remain-on-exit on", f"set-option -g history-limit {self._history}"] if ours else []
+        lines += [_start_line(spec, nonce) for spec in good]
+        done = self._run(socket, ["start-server", ";", "source-file", "-"], stdin="\n".join(lines) + "\n")
+        made = _started(done.stdout.decode(errors="replace"), nonce)
+        why = "tmux did not answer in time" if done.timed_out else _first_line(done.stderr) or "tmux made no pane"
+        for spec in good:
+            result[spec.id] = Known(made[spec.id]) if spec.id in made else Unknown(why)
+        return result
+
+    def _script(self, socket: str, server: ServerId, lines: Sequence[str]) -> tuple[bytes, str]:
+        done = self._run(socket, ["source-file", "-"], stdin=on_server(server, lines, _ANOTHER_SERVER))
+        if done.timed_out:
+            return b"", f"tmux did not answer within {self._timeout:g} s"
+        if _ANOTHER_SERVER.encode() in done.stdout[:100]:
+            return b"", "another tmux server answers at this socket"
+        return done.stdout, "" if done.code == 0 else _first_line(done.stderr) or f"tmux ended with {done.code}"
+
+    def _run(self, socket: str, words: Sequence[str], stdin: str | None = None) -> shell.Completed:
+        argv = [self._program, "-u", "-S", socket, "-f", "/dev/null", *words]
+        return shell.run(
+            argv, stdin=stdin.encode() if stdin is not None else None, env=self._env, timeout=self._timeout
+        )
+
+
+def _mark(text: str) -> str:
+    if not MARK.match(text):
+        msg = f"{text!r} is no session id"
+        raise ValueError(msg)
+    return text
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def _socket_doubt(socket: str) -> Fact[ServerView] | None:
+    """What the socket file alone tells: no server, or a reason for doubt; None = ask the server."""
+    try:
+        info = Path(socket).lstat()
+        if stat.S_ISLNK(info.st_mode):
+            info = Path(socket).stat()
+    except FileNotFoundError:
+        return Known(ServerView(socket))
+    except OSError as error:
+        return Unknown(f"{socket}: {error.strerror}")
+    if not stat.S_ISSOCK(info.st_mode):
+        return Unknown(f"{socket} is not a socket")
+    if info.st_uid != os.geteuid():
+        return Unknown(f"{socket} belongs to another user")
+    return None
+
+
+def _no_server(socket: str, said: str) -> Fact[ServerView]:
+    """Believe that no server runs only when the kernel says that nobody listens."""
+    probe = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+    try:
+        probe.settimeout(2)
+        probe.connect(socket)
+    except (ConnectionRefusedError, FileNotFoundError):
+        return Known(ServerView(socket))
+    except OSError as error:
+        return Unknown(f"{socket}: {error.strerror or error}")
+    finally:
+        probe.close()
+    return Unknown(f"tmux: {_first_line(said) or 'no answer'} ({socket})")
+
+
+def _batches(panes: Sequence[Pane]) -> Iterator[list[Pane]]:
+    batch: list[Pane] = []
+    size = 0
+    for pane in panes:
+        cost = (pane.history + pane.height + 1) * (pane.width + 1)
+        if batch and size + cost > _CAPTURE_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(pane)
+        size += cost
+    if batch:
+        yield batch
+
+
+def _capture_lines(pane: Pane, nonce: str) -> Iterator[str]:
+    target = quote(pane.pane_id)
+    # While a program shows the alternate screen, -a is the screen it covers and the history lies above that.
+    parts = {"main": "-S - -E -"}
+    if pane.alternate:
+        parts = {"covered": "-a -q", "alternate": ""}
+        if pane.history:
+            parts = {"history": "-S - -E -1"} | parts
+    for name, flags in parts.items():
+        begin, end = (quote(f"{nonce} {pane.pane_id} {word}") for word in (name, "end"))
+        # A chain stops at its first error: a part without its end is of a pane that is not there.
+        yield f"display-message -p {begin} ; capture-pane -p -J {flags} -t {target} ; display-message -p {end}"
+
+
+def _assemble(pane: Pane, parts: Mapping[tuple[str, str], bytes], problem: str) -> Fact[bytes]:
+    def part(name: str) -> bytes:
+        return parts.get((pane.pane_id, name), b"")
+
+    wanted = "alternate" if pane.alternate else "main"
+    if (pane.pane_id, wanted) not in parts:
+        return Unknown(problem or "tmux returned no text for this pane")
+    if not pane.alternate:
+        return Known(tidy(part("main")))
+    return Known(tidy(part("history") + part("covered")) + _ALTERNATE + tidy(part("alternate")))
+
+
+def _spec_problem(spec: StartSpec) -> str:
+    if not NAME.match(spec.name):
+        return f"{spec.name!r} cannot be a session name: letters, digits, _ and - only"
+    if not spec.argv:
+        return "the harness has no command line"
+    if not Path(spec.cwd).is_dir():
+        return f"{spec.cwd} is not a folder"
+    texts = [spec.cwd, *spec.argv, *spec.env, *spec.env.values()]
+    return "a NUL cannot be passed on" if any("\0" in text for text in texts) else ""
+
+
+def _start_line(spec: StartSpec, nonce: str) -> str:
+    """One line = one chain: after a failed new-session nothing of it is run on somebody else's session."""
+    # One word would be given to a shell; two are executed as they are.
+    argv = spec.argv if len(spec.argv) > 1 else ("env", *spec.argv)
+    env = " ".join(f"-e {quote(f'{key}={value}')}" for key, value in spec.env.items())
+    command = " ".join(quote(word) for word in argv)
+    there = quote(f"={spec.name}:")
+    return " ; ".join(
+        [
+            f"new-session -d -P -F {quote(f'{nonce} {spec.id} {PANE_FORMAT}')} -x 200 -y 50 -s {quote(spec.name)}"
+            f" -c {quote(literal(spec.cwd))} {env} -- {command}",
+            f"set-option -w -t {there} remain-on-exit on",
+            f"set-option -t {there} @loopctl_id {quote(_mark(spec.id))}",
+            f"set-option -t {there} @loopctl_ref {quote(str(spec.ref))}",
+        ]
+    )
+
+
+def _started(text: str, nonce: str) -> dict[str, Started]:
+    made: dict[str, Started] = {}
+    for line in text.split("\n"):
+        if line.startswith(nonce + " "):
+            _, id_, rest = line.split(" ", 2)
+            parsed = parse_pane(rest)
+            if parsed:
+                made[id_] = Started(parsed[0], parsed[2])
+    return made

@@ -1,0 +1,172 @@
+"""What goes to tmux and what comes back, as text. Pure.
+
+Everything that tmux reads from us is one script for `source-file -`: argv is limited to 16 KiB, and an argument
+that ends in `;` ends the command there, while a quoted word in a script does not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping
+
+from loopctl.model.facts import Fact, Known, Unknown
+from loopctl.model.sessions import Pane, ServerId, ServerView
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,200}\Z")
+MARK = re.compile(r"[0-9a-f-]{0,64}\Z")
+_OLDEST = (3, 2)
+
+# Only ids and numbers come before the two texts, and the separator is taken out of the first of these, so the name
+# (always last) may hold anything. The separator is printable: tmux 3.4 and later print control characters as
+# \037 or _, and a C locale loses the rest.
+_FIELDS = (
+    "pid",
+    "start_time",
+    "version",
+    "session_id",
+    "window_id",
+    "pane_id",
+    "pane_pid",
+    "pane_dead",
+    "pane_dead_status",
+    "pane_dead_signal",
+    "pane_input_off",
+    "session_attached",
+    "session_created",
+    "alternate_on",
+    "history_size",
+    "pane_height",
+    "pane_width",
+    "remain-on-exit",
+    "s/[^0-9a-f-]/_/:@loopctl_id",
+    "s/[|]/_/:pane_current_command",
+    "session_name",
+)
+PANE_FORMAT = "|".join(f"#{{{field}}}" for field in _FIELDS)
+
+
+def quote(text: str) -> str:
+    r"""Write a word for a tmux script so that it arrives as it is.
+
+    Inside double quotes tmux expands `$NAME`, `~` and backslash escapes; a newline would lose the blanks after it.
+    Raises ValueError for NUL.
+    """
+    if "\0" in text:
+        msg = "a NUL cannot be passed to tmux"
+        raise ValueError(msg)
+    special = {'"': '\\"', "\\": "\\\\", "$": "\\$", "~": "\\~", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    return (
+        '"' + "".join(special.get(c) or (f"\\{ord(c):03o}" if ord(c) < 32 or ord(c) == 127 else c) for c in text) + '"'
+    )
+
+
+def literal(text: str) -> str:
+    """Escape a text that tmux expands as a format (`-c`, `-s`, `-n`, `-T`): `#(cmd)` would run a command."""
+    return text.replace("#", "##")
+
+
+def on_server(server: ServerId, lines: Iterable[str], otherwise: str) -> str:
+    """Run lines only on the server that is meant, else print a word: ids begin again with each server."""
+    body = "\n".join(lines)
+    same = f"#{{==:#{{pid}}/#{{start_time}},{server.pid}/{server.start}}}"
+    return f"if-shell -F {quote(same)} {{\n{body}\n}} {{\ndisplay-message -p {quote(otherwise)}\n}}\n"
+
+
+def on_pane(pane_id: str, session_id: str, mark: str, body: str, *, dead: bool = False) -> str:
+    """Run commands only while the pane is in the session that carries the mark (and, if asked, dead)."""
+    tests = [f"#{{==:#{{session_id}},{session_id}}}", f"#{{==:#{{@loopctl_id}},{mark}}}"]
+    if dead:
+        tests.append("#{pane_dead}")
+    condition = tests[0]
+    for test in tests[1:]:
+        condition = f"#{{&&:{condition},{test}}}"
+    return f"if-shell -F -t {quote(pane_id)} {quote(condition)} {{ {body} }}"
+
+
+def parse_panes(socket: str, text: str) -> Fact[ServerView]:
+    """Read a listing made with PANE_FORMAT. An empty one proves nothing, and a line that does not fit spoils all."""
+    panes: dict[str, Pane] = {}
+    servers: set[tuple[ServerId, str]] = set()
+    for line in text.split("\n"):
+        if not line:
+            continue
+        parsed = parse_pane(line)
+        if parsed is None:
+            return Unknown("tmux printed a line that cannot be read")
+        server, version, pane = parsed
+        servers.add((server, version))
+        # Grouped sessions list the same pane once each: the one that carries a mark is the one of ours.
+        known = panes.get(pane.pane_id)
+        if known is None or (pane.mark and not known.mark):
+            panes[pane.pane_id] = pane
+    if len(servers) != 1:
+        return Unknown("tmux answered with an empty or mixed listing")
+    ((server, version),) = servers
+    if _version(version) < _OLDEST:
+        return Unknown(f"tmux {version} is too old: 3.2a or later is needed")
+    return Known(ServerView(socket, server, version, tuple(panes.values())))
+
+
+def parse_pane(line: str) -> tuple[ServerId, str, Pane] | None:
+    """Read one line made with PANE_FORMAT, or None when it does not fit."""
+    parts = line.split("|", len(_FIELDS) - 1)
+    if len(parts) != len(_FIELDS):
+        return None
+    field: Mapping[str, str] = dict(zip(_FIELDS, parts, strict=True))
+    ids = field["session_id"], field["window_id"], field["pane_id"]
+    if not all(re.fullmatch(pattern, id_) for pattern, id_ in zip((r"\$\d+", r"@\d+", r"%\d+"), ids, strict=True)):
+        return None
+    try:
+        server = ServerId(int(field["pid"]), int(field["start_time"]))
+        pane = Pane(
+            *ids,
+            pid=int(field["pane_pid"] or 0),
+            dead=field["pane_dead"] == "1",
+            session=field["session_name"],
+            mark=field["s/[^0-9a-f-]/_/:@loopctl_id"],
+            input_off=field["pane_input_off"] == "1",
+            remain_on_exit=field["remain-on-exit"],
+            alternate=field["alternate_on"] == "1",
+            history=int(field["history_size"] or 0),
+            height=int(field["pane_height"] or 0),
+            width=int(field["pane_width"] or 0),
+            attached=int(field["session_attached"] or 0),
+            since=int(field["session_created"] or 0),
+            exit_status=int(field["pane_dead_status"]) if field["pane_dead_status"] else None,
+            exit_signal=_signal_number(field["pane_dead_signal"]),
+            command=field["s/[|]/_/:pane_current_command"],
+        )
+    except ValueError:
+        return None
+    return server, field["version"], pane
+
+
+def _signal_number(text: str) -> int | None:
+    # A number up to 3.x; a later tmux may print a name, which is not worth a failed listing.
+    return int(text) if text.isdigit() else None
+
+
+def _version(text: str) -> tuple[int, int]:
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else (99, 0)  # "master" and the like are newer
+
+
+def split_captures(data: bytes, nonce: str) -> dict[tuple[str, str], bytes]:
+    """Cut the output of many captures at our marker lines: (pane id, part) -> text, whole parts only."""
+    parts: dict[tuple[str, str], bytes] = {}
+    pieces = re.split(rb"^" + nonce.encode() + rb" (%\d+) (\w+)\n", data, flags=re.MULTILINE)
+    # pieces: text before, then (pane, word, text) for each marker.
+    markers = list(zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True))
+    for (pane, name, text), (next_pane, next_name, _) in itertools.pairwise(markers):
+        if name != b"end" and (next_pane, next_name) == (pane, b"end"):
+            parts[pane.decode(), name.decode()] = text
+    return parts
+
+
+def tidy(text: bytes) -> bytes:
+    """Take the padding off: blanks at line ends and empty lines at the end of the screen."""
+    lines = [line.rstrip() for line in text.split(b"\n")]
+    while lines and not lines[-1]:
+        lines.pop()
+    return b"\n".join(lines) + b"\n" if lines else b""

@@ -1,0 +1,110 @@
+"""Carry a plan out: look again, drop what moved, do the rest, say what happened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loopctl.errors import StaleError
+from loopctl.executor import limits
+from loopctl.executor.close import close_all
+from loopctl.executor.guard import doubt, moved, of_another_world
+from loopctl.executor.start import start_all
+from loopctl.model.observed import NOT_ASKED, Observation, Subject
+from loopctl.model.plan import CHANGED, ENDINGS, FAILED, STALE, START, Action, Held, Outcome, Plan, Result
+from loopctl.model.sessions import SessionView
+from loopctl.observe import ask, observe
+from loopctl.ports import World
+
+
+def execute(plan: Plan, world: World, max_changes: int | None = None) -> Outcome:
+    """Apply a plan. The caller holds the apply lock.
+
+    Each action is compared with a fresh look first, singly: what moved is stale, what can no longer be seen is held, the
+    rest is done. Raises RefusedError over limits, StaleError for a plan of another world, StateError before anything was done.
+    """
+    limits.check(plan, max_changes)
+    observation = _with_new_items(plan, observe(world))
+    for action in plan.actions[:1]:
+        reason = of_another_world(action.guard, observation)
+        if reason:
+            msg = f"this plan is stale: {reason}"
+            raise StaleError(msg, hint="make a new plan")
+    refs = [action.ref for action in plan.actions if action.guard.item_state]
+    observation = ask(world, observation, refs) if refs else observation
+    world.journal.emit("apply.started", counts=_counts(plan.summary))
+    results, held = _carry_out(plan, observation, world)
+    outcome = Outcome(
+        tuple(results),
+        (*plan.held, *held),
+        interrupted=world.interrupted() and any(r.status == FAILED for r in results),
+    )
+    for result in outcome.results:
+        _journal(result, world)
+    for item in outcome.held:
+        world.journal.emit("item.held", "warning", ref=str(item.ref), reason=item.reason)
+    world.journal.emit("apply.finished", counts=_counts(outcome.summary))
+    return outcome
+
+
+def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list[Result], list[Held]]:
+    results: dict[int, Result] = {}
+    held: list[Held] = []
+    endings: dict[int, tuple[Action, SessionView]] = {}
+    starts: dict[int, tuple[Action, Subject]] = {}
+    for index, action in enumerate(plan.actions):
+        subject = _subject(action, observation)
+        reason = "its record is not there any more" if subject is None else ""
+        unsure = doubt(action, subject) if subject else ""
+        if subject is None or (not unsure and (reason := moved(action, subject, observation))):
+            results[index] = Result(action, STALE, reason)
+        elif unsure:
+            held.append(Held(action.ref, unsure))
+        elif action.verb in ENDINGS and subject.session:
+            endings[index] = (action, subject.session)
+        elif action.verb == START:
+            starts[index] = (action, subject)
+        else:
+            results[index] = Result(action, FAILED, f"this version cannot carry out {action.verb!r}")
+    results |= zip(endings, close_all(list(endings.values()), world), strict=True) if endings else {}
+    if starts and world.interrupted():
+        results |= {
+            index: Result(action, FAILED, "interrupted before it began") for index, (action, _) in starts.items()
+        }
+    elif starts:
+        results |= zip(starts, start_all(list(starts.values()), world), strict=True)
+    return [results[index] for index in sorted(results)], held
+
+
+def _with_new_items(plan: Plan, observation: Observation) -> Observation:
+    """Items that are to be started have no record yet: they are subjects too."""
+    known = {subject.ref for subject in observation.subjects}
+    new = {a.ref: Subject(a.ref, NOT_ASKED) for a in plan.actions if not a.guard.record_id and a.ref not in known}
+    return replace(observation, subjects=(*observation.subjects, *new.values()))
+
+
+def _subject(action: Action, observation: Observation) -> Subject | None:
+    """The subject of an action now: by its record, or for an item without one by its ref (and its newest record)."""
+    if action.guard.record_id:
+        return next((s for s in observation.subjects if s.record and s.record.id == action.guard.record_id), None)
+    return next((s for s in observation.subjects if s.ref == action.ref and s.latest), None)
+
+
+def _journal(result: Result, world: World) -> None:
+    action = result.action
+    event = {CHANGED: "action.changed", STALE: "action.stale", FAILED: "action.failed"}.get(result.status)
+    if event:
+        level = {CHANGED: "info", STALE: "warning"}.get(result.status, "error")
+        record = action.guard.record_id or None
+        world.journal.emit(
+            event,
+            level,
+            ref=str(action.ref),
+            session=record,
+            verb=action.verb,
+            detail=result.detail,
+            rule=str(action.position),
+        )
+
+
+def _counts(summary: dict[str, int]) -> dict[str, int]:
+    return {name: count for name, count in summary.items() if count}

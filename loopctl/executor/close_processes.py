@@ -1,0 +1,141 @@
+"""End the processes of many sessions together: one shared wait, identity checked at each signal.
+
+SIGTERM goes to the harness first, so that it can end its own children well; when it has ended, or half of the grace is
+over, to what is left of its tree; SIGKILL to what is left after the grace. Each turn looks at the table again, so that
+children born meanwhile are found.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from loopctl.model.facts import Unknown
+from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, Tree, TreeRoot, tree_of
+from loopctl.ports import World
+
+#: How long a process may take to vanish after SIGKILL before it is named as a survivor.
+KILL_WAIT = 5.0
+# Longest sleep between looks at the interrupt flag, and the shortest between looks at the table.
+_SLICE = 0.25
+_TURN = 0.01
+
+_ASKED = "asked"
+_SWEPT = "swept"
+_KILLED = "killed"
+
+
+@dataclass(slots=True)
+class Ending:
+    """The processes of one session on their way out. `grace` is in seconds."""
+
+    root: TreeRoot
+    grace: float
+    tree: Tree = field(default_factory=Tree)
+    stage: str = ""
+    signalled: set[tuple[ProcessId, int]] = field(default_factory=set)
+    known: set[ProcessId] = field(default_factory=set)
+    harness: set[ProcessId] = field(default_factory=set)
+    killed: bool = False
+    problems: dict[ProcessId, str] = field(default_factory=dict)
+    done: bool = False
+
+    @property
+    def survivors(self) -> tuple[ProcessInfo, ...]:
+        """Who is left, once done or given up."""
+        return self.tree.members
+
+    def rescan(self, table: ProcessTable, spare: Sequence[str]) -> None:
+        """Look for members again, starting from all that were ever found."""
+        root = TreeRoot(self.root.mark, self.root.pane, self.root.tmux, self.root.server, frozenset(self.known))
+        self.tree = tree_of(table, root, spare)
+        self.known |= {process.id for process in self.tree.members}
+
+
+def snapshot(endings: Sequence[Ending], world: World) -> str:
+    """Take the trees of all sessions in one look. Returns why it could not be done, or ""."""
+    table = world.processes.look()
+    if isinstance(table, Unknown):
+        return table.reason
+    for ending in endings:
+        ending.rescan(table.value, world.policy.spare)
+        ending.harness = {process.id for process in ending.tree.harness}
+    return ""
+
+
+def end_processes(endings: Sequence[Ending], world: World) -> None:
+    """Carry all endings to their end, or to the moment when a signal asks to stop (then `done` stays False)."""
+    start = world.clock()
+    open_ones = [ending for ending in endings if not ending.done]
+    while open_ones and not (world.interrupted() and all(e.stage for e in open_ones)):
+        now = world.clock() - start
+        due = [ending for ending in open_ones if _is_due(ending, now)]
+        if due and not _advance(due, now, world):
+            return
+        open_ones = [ending for ending in open_ones if not ending.done]
+        if open_ones:
+            _wait(open_ones, world.clock() - start, world)
+
+
+def _is_due(ending: Ending, now: float) -> bool:
+    if ending.stage == "":
+        return True
+    if not ending.known or (ending.stage == _ASKED and not ending.harness & ending.known):
+        return True
+    return now >= _next_time(ending)
+
+
+def _next_time(ending: Ending) -> float:
+    if ending.stage == _ASKED:
+        return ending.grace / 2
+    return ending.grace if ending.stage == _SWEPT else ending.grace + KILL_WAIT
+
+
+def _advance(endings: Iterable[Ending], now: float, world: World) -> bool:
+    table = world.processes.look()
+    if isinstance(table, Unknown):
+        return False
+    for ending in endings:
+        ending.known = {process for process in ending.known if table.value.alive(process)}
+        ending.rescan(table.value, world.policy.spare)
+        if ending.tree.includes_self:
+            ending.problems[ProcessId(0, "")] = "loopctl itself runs in this session"
+            ending.done = True
+        elif not ending.tree.members or (ending.stage == _KILLED and now >= _next_time(ending)):
+            ending.done = True
+        else:
+            _signal(ending, now, world)
+    return True
+
+
+def _signal(ending: Ending, now: float, world: World) -> None:
+    members = {process.id for process in ending.tree.members}
+    if now >= ending.grace or ending.stage == _KILLED:
+        ending.stage, ending.killed = _KILLED, True
+        _send(ending, members, signal.SIGKILL, world)
+        return
+    first = ending.stage == "" and bool(ending.harness & members)
+    if first or (ending.stage == _ASKED and ending.harness & members and now < ending.grace / 2):
+        ending.stage = _ASKED
+        _send(ending, ending.harness & members, signal.SIGTERM, world)
+    else:
+        ending.stage = _SWEPT
+        _send(ending, members, signal.SIGTERM, world)
+
+
+def _send(ending: Ending, targets: set[ProcessId], signum: int, world: World) -> None:
+    new = [target for target in sorted(targets) if (target, signum) not in ending.signalled]
+    ending.signalled |= {(target, signum) for target in new}
+    ending.problems.update(world.processes.signal(new, signum))
+
+
+def _wait(endings: Sequence[Ending], now: float, world: World) -> None:
+    targets = {process for ending in endings for process in ending.known}
+    seconds = min(_SLICE, max(0.0, min(_next_time(ending) for ending in endings) - now))
+    # Ends come in bursts: a short pause lets one look at the table serve many of them.
+    alive = world.processes.wait(targets, seconds)
+    if len(alive) < len(targets):
+        world.pause(_TURN)
+    for ending in endings:
+        ending.known &= alive

@@ -1,0 +1,42 @@
+"""Too much at once is refused: the plan is shown, and the way on is an explicit count."""
+
+from __future__ import annotations
+
+from loopctl.errors import RefusedError
+from loopctl.model.plan import ENDINGS, Plan
+from loopctl.model.text import plural
+
+#: Fractions say nothing of small numbers: they are measured from this many endings on.
+SMALLEST_FRACTION_SET = 4
+
+
+def excess(plan: Plan, max_changes: int | None = None) -> str:
+    """Why the plan is over a limit, or "". `max_changes` is an explicit count for this run and replaces both limits."""
+    changes = len(plan.actions)
+    if max_changes is not None:
+        return f"{plural(changes, 'change')}, --max-changes is {max_changes}" if changes > max_changes else ""
+    for scope in plan.plays:
+        mine = [action for action in plan.actions if action.play == scope.name]
+        if len(mine) > scope.limits.max_changes:
+            return f'{plural(len(mine), "change")}, max_changes of "{scope.name}" is {scope.limits.max_changes}'
+        endings = sum(action.verb in ENDINGS and bool(action.before.processes) for action in mine)
+        most = scope.limits.max_fraction
+        if endings >= SMALLEST_FRACTION_SET and endings > most * scope.running:
+            return (
+                f"{endings} of {scope.running} running sessions would end ({endings / max(1, scope.running):.0%}), "
+                f'max_fraction of "{scope.name}" is {most:g}'
+            )
+    return ""
+
+
+def check(plan: Plan, max_changes: int | None = None) -> None:
+    """Raise RefusedError when the plan is over its limits."""
+    reason = excess(plan, max_changes)
+    if reason:
+        msg = f"over its limits: {reason}"
+        raise RefusedError(msg, hint=way_on(plan))
+
+
+def way_on(plan: Plan) -> str:
+    """The words that let this very plan pass."""
+    return f"if that is what you want, say so: --max-changes {len(plan.actions)}"

@@ -1,0 +1,99 @@
+"""Start sessions: the record first, then the pane with its marks, then the identities into the record.
+
+A crash in between leaves a record without ids whose pane, if it was made, is found again by its mark: never two
+panes for one item.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+from loopctl.errors import LoopctlError
+from loopctl.model.facts import Fact, Known, Unknown
+from loopctl.model.observed import Subject, known_item
+from loopctl.model.plan import CHANGED, FAILED, Action, Result
+from loopctl.model.processes import ProcessTable
+from loopctl.model.sessions import ACTIVE, STARTED, TMUX_RUNNER, SessionRecord
+from loopctl.ports import Started, StartSpec, World
+
+
+def start_all(actions: Sequence[tuple[Action, Subject]], world: World) -> list[Result]:
+    """Start all these sessions in one tmux invocation. Results in the order of actions."""
+    results: dict[int, Result] = {}
+    ready: dict[int, tuple[SessionRecord, StartSpec]] = {}
+    for index, (action, subject) in enumerate(actions):
+        try:
+            ready[index] = _prepare(action, subject, world)
+        except LoopctlError as error:
+            results[index] = Result(action, FAILED, error.message + (f" ({error.hint})" if error.hint else ""))
+    started = world.terminals.start(world.socket, [spec for _, spec in ready.values()]) if ready else {}
+    table = world.processes.look()
+    for index, (record, spec) in ready.items():
+        action = actions[index][0]
+        results[index] = _finish(action, record, started.get(spec.id, Unknown("tmux made no pane")), table, world)
+    return [results[index] for index in range(len(actions))]
+
+
+def _prepare(action: Action, subject: Subject, world: World) -> tuple[SessionRecord, StartSpec]:
+    after = action.after
+    harness = world.harnesses.get(after.harness)
+    if harness is None:
+        msg = f"no harness is called {after.harness!r} (known: {', '.join(sorted(world.harnesses))})"
+        raise LoopctlError(msg)
+    conversation = harness.new_session_id()
+    argv = harness.argv(after.prompt, conversation)
+    item = known_item(subject)
+    id_ = str(uuid.uuid4())
+    record = world.registry.add(
+        SessionRecord(
+            id=id_,
+            ref=action.ref,
+            machine=world.machine,
+            harness=after.harness,
+            status=ACTIVE,
+            runner=TMUX_RUNNER,
+            origin=STARTED,
+            socket=world.socket,
+            name=after.name,
+            harness_session_id=conversation,
+            cwd=after.cwd,
+            node_id=item.node_id if item else "",
+            created_at=world.now(),
+        )
+    )
+    env = {**harness.env(), "LOOPCTL_SESSION": id_, "LOOPCTL_REF": str(action.ref)}
+    return record, StartSpec(id_, action.ref, after.name, argv, after.cwd, env)
+
+
+def _finish(
+    action: Action, record: SessionRecord, made: Fact[Started], table: Fact[ProcessTable], world: World
+) -> Result:
+    if isinstance(made, Unknown):
+        # Only where tmux said why is it certain that no pane came to be.
+        world.registry.remove(record)
+        world.journal.emit("session.start_failed", "error", ref=str(record.ref), session=record.id, reason=made.reason)
+        return Result(action, FAILED, made.reason)
+    pane = made.value.pane
+    row = table.value.get(pane.pid) if isinstance(table, Known) else None
+    bound = replace(
+        record,
+        server=made.value.server,
+        session_id=pane.session_id,
+        pane_id=pane.pane_id,
+        pane=row.id if row and row.mark == record.id else None,
+        name=pane.session,
+    )
+    world.registry.replace(bound)
+    world.journal.emit(
+        "session.started", ref=str(record.ref), session=record.id, harness=record.harness, pane=pane.pane_id
+    )
+    if row is None and isinstance(table, Known):
+        world.journal.emit(
+            "session.start_failed", "error", ref=str(record.ref), session=record.id, reason="its agent ended at once"
+        )
+        return Result(
+            action, FAILED, f"its agent ended at once: `loopctl sessions log {record.ref}` shows what it said"
+        )
+    return Result(action, CHANGED, f"{record.harness} runs in pane {pane.pane_id} of {pane.session}")

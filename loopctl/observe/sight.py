@@ -1,0 +1,137 @@
+"""Which pane is a record's, and is it proved? Every identity that the record holds must agree with what tmux shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loopctl.model.facts import Fact, Known, Unknown
+from loopctl.model.processes import ProcessInfo, ProcessTable, TreeRoot, pane_key, tree_of
+from loopctl.model.sessions import (
+    ABSENT_PANE,
+    CLOSED_STATUS,
+    DEAD,
+    LIVE,
+    NO_PANE,
+    TMUX_RUNNER,
+    Pane,
+    ServerView,
+    SessionRecord,
+    SessionView,
+    Sighting,
+)
+
+
+def view_of(
+    record: SessionRecord,
+    servers: Mapping[str, Fact[ServerView]],
+    processes: Fact[ProcessTable],
+    spare: tuple[str, ...],
+) -> SessionView:
+    """See one record: its pane, where every identity agrees, and its live processes."""
+    if record.runner != TMUX_RUNNER:
+        return SessionView(record, Known(Sighting(NO_PANE)))
+    if isinstance(processes, Unknown):
+        return SessionView(record, processes)
+    table = processes.value
+    sighting = sight(record, servers, table)
+    if isinstance(sighting, Unknown):
+        return SessionView(record, sighting)
+    return SessionView(record, sighting, tree_of(table, root_of(record, sighting.value), spare))
+
+
+def root_of(record: SessionRecord, sighting: Sighting) -> TreeRoot:
+    """What ties processes to this session. The record's own pid is no proof: only marks and the live pane are."""
+    server = sighting.server or record.server
+    tmux = pane_key(f"{record.socket},{server.pid}", record.pane_id) if server and record.pane_id else ("", "")
+    return TreeRoot(
+        mark=record.id,
+        pane=sighting.process,
+        tmux=tmux,
+        server=sighting.server.pid if sighting.server else 0,
+    )
+
+
+def sight(record: SessionRecord, servers: Mapping[str, Fact[ServerView]], table: ProcessTable) -> Fact[Sighting]:
+    """Find the record's pane, or say why it cannot be told."""
+    found = servers.get(record.socket, Unknown("its tmux socket was not looked at"))
+    if isinstance(found, Unknown):
+        return found
+    view = found.value
+    marked = [pane for pane in view.panes if pane.mark == record.id]
+    if view.server is None or (record.server not in {None, view.server} and not marked):
+        return _nothing_there(record, view, table)
+    # Ids mean something only on the server they were read from; a record that was never bound has its mark alone.
+    bound = record.server == view.server and bool(record.pane_id)
+    pane = next((p for p in view.panes if p.pane_id == record.pane_id), None) if bound else None
+    if bound and pane is None:
+        return _pane_gone(record, view, marked, table)
+    if pane is None:
+        if not marked:
+            return _nothing_there(record, view, table)
+        pane = min(marked, key=lambda p: int(p.pane_id[1:]))
+    problem = _mismatch(record, pane, view, bound)
+    return Unknown(problem) if problem else _seen(record, pane, view, table)
+
+
+def _seen(record: SessionRecord, pane: Pane, view: ServerView, table: ProcessTable) -> Fact[Sighting]:
+    beside = tuple(p for p in view.panes if p.session_id == pane.session_id and p.pane_id != pane.pane_id)
+    if pane.dead:
+        return Known(Sighting(DEAD, view.server, pane, None, beside))
+    row = table.get(pane.pid)
+    if row is None:
+        # The table was read after the listing: the process ended in between. The next look tells.
+        return Unknown(f"pane {pane.pane_id} shows process {pane.pid}, which is not running")
+    moved_on = record.pane is not None and row.id != record.pane
+    if moved_on and record.status != CLOSED_STATUS:
+        return Unknown(
+            f"identity mismatch: the record's process is {record.pane}, pane {pane.pane_id} runs process {row.id}"
+            + (" (same number, another start time)" if record.pane and record.pane.pid == row.id.pid else "")
+        )
+    return Known(Sighting(LIVE, view.server, pane, row.id, beside))
+
+
+def _mismatch(record: SessionRecord, pane: Pane, view: ServerView, bound: bool) -> str:
+    if pane.mark != record.id:
+        owner = f"the mark of session {pane.mark}" if pane.mark else "no mark of ours"
+        return f"identity mismatch: pane {pane.pane_id} carries {owner}"
+    if bound and record.session_id and pane.session_id != record.session_id:
+        return f"identity mismatch: the record's session is {record.session_id}, pane {pane.pane_id} is in {pane.session_id}"
+    # A session that was renamed is still ours; a name that is another session's is not.
+    others = {p.session for p in view.panes if p.session_id != pane.session_id}
+    if record.name and record.name != pane.session and record.name in others:
+        return f"identity mismatch: the record's name {record.name} is another session's; its pane is in {pane.session}"
+    return ""
+
+
+def _pane_gone(record: SessionRecord, view: ServerView, marked: list[Pane], table: ProcessTable) -> Fact[Sighting]:
+    if marked and all(pane.session_id != record.session_id for pane in marked):
+        return Unknown(f"identity mismatch: pane {record.pane_id} is gone, but {marked[0].pane_id} carries its mark")
+    others = [p for p in view.panes if p.session == record.name and p.mark != record.id]
+    if others and record.name:
+        return Unknown(
+            f"identity mismatch: pane {record.pane_id} is gone, and the name {record.name} is a session without its mark"
+        )
+    absent = _nothing_there(record, view, table)
+    if isinstance(absent, Unknown):
+        return absent
+    return Known(Sighting(ABSENT_PANE, view.server, beside=tuple(marked)))
+
+
+def _nothing_there(record: SessionRecord, view: ServerView, table: ProcessTable) -> Fact[Sighting]:
+    """The pane is gone, unless the server that had it still runs behind a socket that was taken away."""
+    server = record.server
+    if server and server != view.server:
+        row = table.get(server.pid)
+        if row is not None and row.name.startswith("tmux"):
+            return Unknown(
+                f"tmux server {server.pid} still runs but cannot be reached at {record.socket}; "
+                f"`kill -USR1 {server.pid}` makes it put its socket back"
+            )
+    if record.pane and table.alive(record.pane) and not _is_ours(record, table.processes[record.pane.pid]):
+        return Unknown(f"identity mismatch: its pane is gone, but process {record.pane} of the record is alive")
+    return Known(Sighting(ABSENT_PANE, view.server))
+
+
+def _is_ours(record: SessionRecord, process: ProcessInfo) -> bool:
+    server = f"{record.socket},{record.server.pid}" if record.server else ""
+    return process.mark == record.id or pane_key(*process.pane) == pane_key(server, record.pane_id)

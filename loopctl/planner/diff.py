@@ -1,0 +1,294 @@
+"""What to do about it: one action for each subject that is not as it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from loopctl.model.facts import OUTSIDE, Known
+from loopctl.model.items import CLOSED, MERGED, MISSING, PULL_REQUEST, WorkItem
+from loopctl.model.observed import Observation, Subject, known_item
+from loopctl.model.plan import CLOSE, REAP, START, Action, After, Before, Guard, Held, Plan, PlayScope
+from loopctl.model.rules import KEPT, REMOVE, RUN, Playbook, Policy
+from loopctl.model.sessions import (
+    ABSENT,
+    ABSENT_PANE,
+    ACTIVE,
+    CLOSED_STATUS,
+    DEAD,
+    EXITED,
+    GONE,
+    LIVE,
+    LOST,
+    NO_PANE,
+    PAUSED,
+    RETAINED,
+    RUNNING,
+    UNDEAD,
+    SessionView,
+    Sighting,
+)
+from loopctl.model.text import ago
+from loopctl.planner.facts import facts_of
+from loopctl.planner.resolve import Desired, Resolution, is_for
+
+_ALIVE = {RUNNING, PAUSED, UNDEAD}
+
+
+def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Observation, policy: Policy) -> Plan:
+    """Compare what should be with what is. Pure: the same input gives the same plan, in the order of refs."""
+    taken = _names_in_use(observation)
+    actions: list[Action] = []
+    held: list[Held] = []
+    outside = []
+    unchanged = 0
+    for resolution in sorted(resolutions, key=_order):
+        subject = resolution.subject
+        if resolution.doubt is not None and resolution.doubt.kind == OUTSIDE:
+            outside.append(subject.ref)
+            continue
+        step = (
+            Held(subject.ref, resolution.doubt.reason)
+            if resolution.doubt is not None
+            else _step(resolution, observation, policy, taken)
+        )
+        if isinstance(step, Action):
+            actions.append(step)
+        elif isinstance(step, Held):
+            held.append(step)
+        else:
+            unchanged += 1
+    return Plan(
+        created_at=observation.now,
+        machine=observation.machine,
+        registry=observation.registry,
+        playbooks=playbook.sources,
+        plays=_scopes(playbook, observation),
+        actions=tuple(actions),
+        held=tuple(held),
+        unchanged=unchanged,
+        outside=tuple(dict.fromkeys(outside)),
+        notes=_notes(observation),
+        problems=tuple(f"{name}: {reason}" for name, reason in sorted(observation.problems.items())),
+    )
+
+
+def _order(resolution: Resolution) -> tuple[object, ...]:
+    record = resolution.subject.record
+    return (resolution.subject.ref.sort_key, record.id if record else "")
+
+
+def _step(resolution: Resolution, observation: Observation, policy: Policy, taken: set[str]) -> Action | Held | None:
+    desired = resolution.desired
+    if desired is None or desired.ensure.session is None:
+        return None
+    if desired.ensure.session == RUN:
+        return _start(resolution.subject, desired, observation, policy, taken)
+    return _end(resolution.subject, desired, observation, policy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    verb: str
+    phase: str
+    pane: str
+
+
+def _end(subject: Subject, desired: Desired, observation: Observation, policy: Policy) -> Action | Held | None:
+    view = subject.session
+    if view is None or not isinstance(view.sighting, Known):
+        return None
+    sighting = view.sighting.value
+    remove = desired.ensure.session == REMOVE
+    kill = desired.ensure.kill_harness
+    kill = policy.kill_harness_on_close if kill is None else kill
+    ending = _ending(view, sighting, remove, kill or remove)
+    if ending is None:
+        return None
+    ends_something = (kill or remove) and sighting.state != NO_PANE
+    if ends_something and view.tree.includes_self:
+        return Held(subject.ref, "loopctl itself runs inside this session: run it from elsewhere")
+    grace = desired.ensure.grace
+    after = After(
+        phase=ending.phase,
+        status=CLOSED_STATUS,
+        reason=view.record.reason or _reason(known_item(subject)),
+        pane=ending.pane,
+        input="off" if ending.pane in {DEAD, LIVE} else "",
+        kill_harness=kill or remove,
+        grace=policy.harness_kill_grace_seconds if grace is None else grace,
+        transcript=desired.ensure.transcript or KEPT,
+    )
+    why = _why(subject, observation)
+    return _action(ending.verb, subject, desired, _before(view, sighting), after, why, observation)
+
+
+def _ending(view: SessionView, sighting: Sighting, remove: bool, kill: bool) -> _Ending | None:
+    phase = view.phase
+    pane = sighting.pane
+    open_input = pane is not None and (not pane.input_off or pane.remain_on_exit == "off")
+    if phase == GONE or (phase == RETAINED and not remove and not open_input):
+        return None
+    if phase == UNDEAD and not kill and not open_input:
+        return None
+    if sighting.state in {ABSENT_PANE, NO_PANE}:
+        return _Ending(CLOSE, GONE, ABSENT_PANE if sighting.state == ABSENT_PANE else "")
+    if remove:
+        return _Ending(REAP if phase == RETAINED else CLOSE, GONE, ABSENT_PANE)
+    if not kill and sighting.state == LIVE:
+        return _Ending(CLOSE, UNDEAD, LIVE)
+    return _Ending(CLOSE, RETAINED, DEAD)
+
+
+def _start(
+    subject: Subject, desired: Desired, observation: Observation, policy: Policy, taken: set[str]
+) -> Action | Held | None:
+    phase = subject.phase
+    if not subject.latest or phase in {RUNNING, PAUSED}:
+        return None
+    if phase == UNDEAD:
+        return Held(subject.ref, "its session is closed but its agent is alive: end it first")
+    if phase in {EXITED, LOST}:
+        hint = f"loopctl sessions close {subject.ref}"
+        return Held(
+            subject.ref,
+            f"its agent has {'exited' if phase == EXITED else 'lost its pane'}: `{hint}` lets it start anew",
+        )
+    facts = facts_of(subject, observation)
+    ensure = desired.ensure
+    name = _free_name(subject, taken)
+    after = After(
+        phase=RUNNING,
+        status=ACTIVE,
+        pane=LIVE,
+        harness=ensure.harness or policy.default_harness,
+        cwd=str(ensure.cwd(facts)) if ensure.cwd else policy.spawn_workdir,
+        prompt=str(ensure.prompt(facts)) if ensure.prompt else "",
+        name=name,
+    )
+    before = Before(phase=phase or ABSENT, status=subject.record.status if subject.record else "")
+    return _action(START, subject, desired, before, after, _why(subject, observation), observation)
+
+
+def _free_name(subject: Subject, taken: set[str]) -> str:
+    base = f"loop-{subject.ref.slug}"
+    name = next(name for n in count(1) if (name := base if n == 1 else f"{base}-r{n}") not in taken)
+    taken.add(name)
+    return name
+
+
+def _names_in_use(observation: Observation) -> set[str]:
+    names = {stray.pane.session for stray in observation.unmanaged}
+    for subject in observation.subjects:
+        if subject.record:
+            names.add(subject.record.name)
+        if subject.session and isinstance(subject.session.sighting, Known):
+            pane = subject.session.sighting.value.pane
+            names |= {pane.session} if pane else set()
+    return names
+
+
+def _action(
+    verb: str, subject: Subject, desired: Desired, before: Before, after: After, why: str, observation: Observation
+) -> Action:
+    return Action(
+        verb=verb,
+        ref=subject.ref,
+        before=before,
+        after=after,
+        play=desired.play.name,
+        rule=desired.rule.name,
+        position=desired.rule.position,
+        why=why,
+        guard=guard_of(subject, observation),
+    )
+
+
+def guard_of(subject: Subject, observation: Observation) -> Guard:
+    """The identities that a plan about this subject relies on."""
+    item = known_item(subject)
+    guard = Guard(
+        machine=observation.machine,
+        registry=observation.registry,
+        item_state=item.state if item else "",
+        item_node=item.node_id if item else "",
+    )
+    view = subject.session
+    if view is None:
+        return guard
+    record = view.record
+    sighting = view.sighting.value if isinstance(view.sighting, Known) else None
+    return Guard(
+        machine=observation.machine,
+        registry=observation.registry,
+        record_id=record.id,
+        generation=record.generation,
+        socket=record.socket,
+        server=sighting.server if sighting else None,
+        session_id=sighting.pane.session_id if sighting and sighting.pane else "",
+        pane_id=sighting.pane.pane_id if sighting and sighting.pane else "",
+        pane=sighting.process if sighting else None,
+        pane_state=sighting.state if sighting else "",
+        item_state=guard.item_state,
+        item_node=guard.item_node,
+    )
+
+
+def _before(view: SessionView, sighting: Sighting) -> Before:
+    pane = sighting.pane
+    return Before(
+        phase=view.phase or "",
+        status=view.record.status,
+        pane=sighting.state if sighting.state != NO_PANE else "",
+        input="" if pane is None else "off" if pane.input_off else "on",
+        remain_on_exit=pane.remain_on_exit if pane else "",
+        harness=view.record.harness,
+        pane_id=pane.pane_id if pane else "",
+        since=view.record.created_at,
+        attached=pane.attached if pane else 0,
+        processes=tuple(process.label for process in view.tree.members),
+        spared=tuple(process.label for process in view.tree.spared),
+        beside=tuple(other.pane_id for other in sighting.beside),
+    )
+
+
+def _reason(item: WorkItem | None) -> str:
+    if item is None or item.state not in {CLOSED, MERGED, MISSING}:
+        return "requested"
+    if item.state == MERGED:
+        return "pr-merged"
+    if item.state == MISSING:
+        return "item-missing"
+    return "pr-closed" if item.kind == PULL_REQUEST else "issue-closed"
+
+
+_DRIFT = {
+    EXITED: "its agent has exited",
+    LOST: "its pane is gone",
+    UNDEAD: "its record is closed but processes are alive",
+}
+
+
+def _why(subject: Subject, observation: Observation) -> str:
+    parts = []
+    item = known_item(subject)
+    if item is not None:
+        noun = "pull request" if item.kind == PULL_REQUEST else "issue"
+        reason = f" as {item.reason.replace('_', ' ')}" if item.reason and item.state == CLOSED else ""
+        parts.append(f"{noun} {item.state}{reason} {ago(item.closed_at, observation.now)}".rstrip())
+    if subject.phase in _DRIFT:
+        parts.append(_DRIFT[subject.phase])
+    return "; ".join(parts) or "asked for"
+
+
+def _scopes(playbook: Playbook, observation: Observation) -> tuple[PlayScope, ...]:
+    running = sum(subject.phase in _ALIVE for subject in observation.subjects)
+    return tuple(PlayScope(p.name, p.limits, running) for p in playbook.plays if is_for(p, observation.machine))
+
+
+def _notes(observation: Observation) -> tuple[str, ...]:
+    if not observation.foreign:
+        return ()
+    machines = ", ".join(sorted({record.machine for record in observation.foreign}))
+    return (f"{len(observation.foreign)} sessions of other machines are out of scope ({machines})",)

@@ -1,0 +1,66 @@
+"""The facts that templates and `when` can read. Values only; foreign text stays data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loopctl.model.items import WorkItem
+from loopctl.model.observed import Observation, Subject, known_item
+from loopctl.model.refs import WorkItemRef
+
+
+def facts_of(subject: Subject, observation: Observation) -> Mapping[str, object]:
+    """Facts of one subject: `item`, `session`, `machine`, `now`. What is unknown has no name, so reading it is an error."""
+    facts: dict[str, object] = {"machine": observation.machine, "now": observation.now}
+    item = known_item(subject)
+    if item is not None:
+        facts["item"] = _item(item)
+    if subject.session is not None:
+        facts["session"] = _session(subject)
+    return facts
+
+
+def _ref(ref: WorkItemRef) -> dict[str, object]:
+    return {
+        "ref": str(ref),
+        "provider": ref.provider,
+        "host": ref.host,
+        "owner": ref.owner,
+        "repo": ref.repo,
+        "number": ref.number,
+    }
+
+
+def _item(item: WorkItem) -> dict[str, object]:
+    return _ref(item.ref) | {
+        "kind": item.kind,
+        "state": item.state,
+        "reason": item.reason,
+        "labels": sorted(item.labels),
+        "title": item.title,
+        "author": item.author,
+        "assignees": sorted(item.assignees),
+        "milestone": item.milestone,
+        "url": item.url,
+        "updated_at": item.updated_at,
+        "closed_at": item.closed_at,
+        "links": [str(link) for link in item.links],
+    }
+
+
+def _session(subject: Subject) -> dict[str, object]:
+    view = subject.session
+    if view is None:
+        return {}
+    record = view.record
+    return {
+        "id": record.id,
+        "name": record.name,
+        "harness": record.harness,
+        "status": record.status,
+        "phase": view.phase,
+        "reason": record.reason,
+        "cwd": record.cwd,
+        "created_at": record.created_at,
+        "closed_at": record.closed_at,
+    }

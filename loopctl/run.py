@@ -1,0 +1,45 @@
+"""The pipeline: load -> observe -> resolve -> diff -> show -> apply -> record. Everyone goes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from loopctl.executor import execute
+from loopctl.model.observed import Observation, Subject
+from loopctl.model.plan import Outcome, Plan
+from loopctl.model.refs import WorkItemRef
+from loopctl.model.rules import RUN, Playbook
+from loopctl.observe import ask, discover, observe
+from loopctl.planner import diff, resolve, undecided
+from loopctl.ports import World
+
+
+def look(world: World, playbook: Playbook, limit: Callable[[WorkItemRef], bool] | None = None) -> Observation:
+    """Observe what this playbook needs: local things, listings if it starts sessions, and the items that matter."""
+    observation = observe(world)
+    if any(rule.ensure.session == RUN for play in playbook.plays for rule in play.rules):
+        observation = discover(world, observation)
+    if limit is not None:
+        observation = replace(observation, subjects=tuple(s for s in observation.subjects if limit(s.ref)))
+    wanted = undecided(playbook, observation)
+    return ask(world, observation, wanted) if wanted else observation
+
+
+def plan_once(playbook: Playbook, world: World, limit: Callable[[WorkItemRef], bool] | None = None) -> Plan:
+    """Make a plan. Changes nothing. Raises DocumentError (a template fails) or StateError (the registry is unusable)."""
+    observation = look(world, playbook, limit)
+    return diff(playbook, resolve(playbook, observation), observation, world.policy)
+
+
+def apply_plan(plan: Plan, world: World, max_changes: int | None = None) -> Outcome:
+    """Apply a plan under the apply lock. Raises RefusedError, StaleError or StateError before anything was done."""
+    if not plan.actions:
+        return Outcome(held=plan.held)
+    with world.registry.lock():
+        return execute(plan, world, max_changes)
+
+
+def subjects_of(world: World) -> tuple[Subject, ...]:
+    """All sessions of this machine as they are now, without asking any provider."""
+    return observe(world).subjects
