@@ -54,7 +54,8 @@ def _node_problems(node: object, where: str) -> Iterator[str]:
         if isinstance(child, dict) and not {"description", "$ref", "const"} & child.keys():
             yield f"{where}.{name}: no description"
     for key, child in node.items():
-        if key not in ("enum", "const", "examples", "default"):
+        # Values are no schemas, and a condition describes nothing anew.
+        if key not in ("enum", "const", "examples", "default", "if", "then", "else"):
             yield from _node_problems(child, f"{where}.{key}")
 
 
