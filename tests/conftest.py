@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = [name for name in ("tests.fake_github",) if importlib.util.find_spec(name)]
+pytest_plugins = ["tests.fake_github.plugin"]
 
 _FOREIGN = ("TMUX", "GH_", "GITHUB_", "LOOPCTL_", "XDG_")
 

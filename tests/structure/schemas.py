@@ -40,23 +40,25 @@ def schema_problems(schema: dict[str, Any]) -> Iterator[str]:
     yield from _node_problems(schema, "$")
 
 
-def _node_problems(node: object, where: str) -> Iterator[str]:
-    """Alternatives give errors that no person can read, and a property without description helps nobody in an editor."""
+def _node_problems(node: object, where: str, described: bool = True) -> Iterator[str]:
+    """Alternatives give errors that no person can read, and a property without description helps nobody in an editor.
+
+    Only a condition's properties need none: it describes nothing anew.
+    """
     if isinstance(node, list):
         for index, child in enumerate(node):
-            yield from _node_problems(child, f"{where}[{index}]")
+            yield from _node_problems(child, f"{where}[{index}]", described)
     if not isinstance(node, dict):
         return
     for key in ("anyOf", "oneOf"):
         if key in node:
             yield f"{where}: {key}"
     for name, child in node.get("properties", {}).items():
-        if isinstance(child, dict) and not {"description", "$ref", "const"} & child.keys():
+        if described and isinstance(child, dict) and not {"description", "$ref", "const"} & child.keys():
             yield f"{where}.{name}: no description"
     for key, child in node.items():
-        # Values are no schemas, and a condition describes nothing anew.
-        if key not in ("enum", "const", "examples", "default", "if", "then", "else"):
-            yield from _node_problems(child, f"{where}.{key}")
+        if key not in ("enum", "const", "examples", "default"):
+            yield from _node_problems(child, f"{where}.{key}", described and key not in ("if", "then", "else"))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ def test_a_good_schema_has_no_problem() -> None:
         {"title": ""},
         {"type": "objekt"},
         {"properties": {"a": {"type": "string"}}},
+        {"then": {"anyOf": [{"type": "string"}]}},
         {"$defs": {"a": {"oneOf": [{"type": "string"}]}}},
     ],
 )
