@@ -29,6 +29,7 @@ _NAMED = (
 _URL = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/:@]*:[^\s/]+@", re.IGNORECASE)
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _FLAG = re.compile(rf"--?[a-z0-9-]*{_WORD}(?![a-z])[a-z0-9-]*", re.IGNORECASE)
+_ASSIGNED = re.compile(rf"\A(-{{0,2}}[a-z0-9_-]*{_WORD}(?![a-z])[a-z0-9_-]*=).+", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(rf"[a-z0-9_-]*{_WORD}(?![a-z])[a-z0-9_-]*", re.IGNORECASE)
 
 
@@ -46,7 +47,7 @@ def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
     shown: list[str] = []
     for index, argument in enumerate(argv):
         follows_flag = index > 0 and _FLAG.fullmatch(argv[index - 1]) and not argument.startswith("-")
-        shown.append(MASK if follows_flag else mask(argument))
+        shown.append(MASK if follows_flag else mask(_ASSIGNED.sub(rf"\1{MASK}", argument)))
     return tuple(shown)
 
 

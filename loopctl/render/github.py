@@ -9,7 +9,7 @@ from loopctl.model.encode import UNKNOWN_PHASE
 from loopctl.model.plan import CHANGED, FAILED, OK, STALE, Action, Held, Outcome, Plan
 from loopctl.model.rules import Position
 from loopctl.render.clean import shown
-from loopctl.render.view import View, outcome_counts, plan_counts
+from loopctl.render.view import View, outcome_counts, plan_counts, remarks
 
 _LEVELS = {CHANGED: "notice", OK: "notice", STALE: "warning", FAILED: "error"}
 #: The runner still finds its first command syntax, `##[name]`, anywhere in a line.
@@ -26,7 +26,7 @@ def plan_github(plan: Plan, view: View) -> str:
     ]
     lines += [_held(held) for held in plan.held]
     lines += [_command("warning", "loopctl plan", problem) for problem in plan.problems]
-    lines += [_command("notice", "loopctl plan", note) for note in plan.notes]
+    lines += [_command("notice", "loopctl plan", note) for note in remarks(plan)]
     lines += [_command("error", "loopctl plan refused", view.refusal)] if view.refusal else []
     return _finished(lines, plan_counts(plan))
 

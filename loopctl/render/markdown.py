@@ -11,29 +11,32 @@ from collections.abc import Iterable, Sequence
 
 from loopctl.model.encode import UNKNOWN_PHASE
 from loopctl.model.plan import Action, Held, Outcome, Plan
+from loopctl.model.refs import WorkItemRef
 from loopctl.render.clean import shown
 from loopctl.render.text import plan_text
-from loopctl.render.view import View, outcome_counts, plan_counts
+from loopctl.render.view import View, outcome_counts, plan_counts, remarks
 
 _WIDTH = 200
-_SPECIAL = re.compile(r"[&<>\"'|`*_~\[\]()\\!$@#{}]|://|(?<=www)\.", re.IGNORECASE)
+#: A comment on GitHub holds 65,536 characters.
+_DETAILS_LIMIT = 40_000
+_SPECIAL = re.compile(r"[&<>|`*_~\[\]\\$@#]|://|(?<=www)\.", re.IGNORECASE)
 _BREAK = "&#8203;"
 
 
 def plan_markdown(plan: Plan, view: View) -> str:
     """A heading, a table of changes and held items, the text form folded away, and the counts last."""
     rows = [
-        (action.verb, code(str(action.ref)), _transition(action), escape(action.why), _origin(action))
+        (action.verb, _ref(action.ref), _transition(action), escape(action.why), _origin(action))
         for action in plan.actions
     ]
-    rows += [("held", code(str(held.ref)), "", escape(held.reason), "") for held in plan.held]
+    rows += [("held", _ref(held.ref), "", escape(held.reason), "") for held in plan.held]
     lines = ["### loopctl plan", ""]
     lines += _table(("Change", "Item", "From, to", "Why", "Rule"), rows) if rows else ["No changes.", ""]
     if view.refusal:
         lines += [f"**Refused:** {escape(view.refusal)}", ""]
-    lines += _bullets((*plan.problems, *plan.notes))
-    if plan.actions:
-        details = plan_text(plan, View(now=view.now, transcripts=view.transcripts))
+    lines += _bullets((*plan.problems, *remarks(plan)))
+    details = plan_text(plan, View(now=view.now, transcripts=view.transcripts))
+    if plan.actions and len(details) < _DETAILS_LIMIT:
         lines += ["<details><summary>Details</summary>", "", *_block(details), "", "</details>", ""]
     return "\n".join([*lines, plan_counts(plan)]) + "\n"
 
@@ -41,7 +44,7 @@ def plan_markdown(plan: Plan, view: View) -> str:
 def outcome_markdown(outcome: Outcome, view: View) -> str:
     """A heading, a table of results and held items, and the counts last."""
     rows: list[tuple[str, ...]] = [
-        (result.status, result.action.verb, code(str(result.action.ref)), escape(result.detail))
+        (result.status, result.action.verb, _ref(result.action.ref), escape(result.detail))
         for result in outcome.results
     ]
     rows += [_held(held) for held in outcome.held]
@@ -56,9 +59,13 @@ def escape(text: str, width: int = _WIDTH) -> str:
     return _SPECIAL.sub(_entity, shown(text, width))
 
 
-def code(text: str) -> str:
-    """Foreign text in a code span: GitHub makes no link or mention of it."""
-    return f"<code>{escape(text)}</code>" if text else ""
+def _code(text: str) -> str:
+    return f"<code>{escape(text).replace(_BREAK, '')}</code>"
+
+
+def _ref(ref: WorkItemRef) -> str:
+    # A code span, so that a plan in a comment does not show up as a mention on every item it names.
+    return f"`{ref}`"
 
 
 def _entity(found: re.Match[str]) -> str:
@@ -88,8 +95,8 @@ def _transition(action: Action) -> str:
 
 
 def _origin(action: Action) -> str:
-    return code(str(action.position)) + " " + escape(action.rule)
+    return _code(str(action.position)) + " " + escape(action.rule)
 
 
 def _held(held: Held) -> tuple[str, ...]:
-    return ("held", "", code(str(held.ref)), escape(held.reason))
+    return ("held", "", _ref(held.ref), escape(held.reason))

@@ -10,7 +10,7 @@ from loopctl.model.facts import Fact, Unknown
 from loopctl.model.items import WorkItem
 from loopctl.model.sessions import CLOSED_STATUS, EXITED, LOST, RETAINED, RUNNING, UNDEAD, SessionView
 from loopctl.render.clean import shown
-from loopctl.render.view import View, age, ago, state_text
+from loopctl.render.view import View, age, state_text
 
 _HEADS = ("PHASE", "ITEM", "HARNESS", "AGE", "SOCKET", "ATTACH")
 _COLORS = {RUNNING: "32", RETAINED: "2", EXITED: "33", LOST: "33", UNDEAD: "31", UNKNOWN_PHASE: "35"}
@@ -90,5 +90,5 @@ def _pane_fields(session: SessionView) -> Iterable[tuple[str, str]]:
 
 
 def _moment(moment: datetime | None, now: datetime | None) -> str:
-    text, since = time_text(moment) or "", ago(moment, now)
-    return f"{text} ({since})" if text and since else text
+    text, since = time_text(moment) or "", age(moment, now)
+    return f"{text} ({since} ago)" if text and since else text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from loopctl.model.encode import UNKNOWN_PHASE
 from loopctl.model.plan import (
@@ -22,15 +22,18 @@ from loopctl.model.plan import (
     Plan,
 )
 from loopctl.model.rules import DISCARDED, KEPT
+from loopctl.model.sessions import ABSENT_PANE
+from loopctl.model.text import plural
 from loopctl.model.transcripts import transcript_name
 from loopctl.render.clean import shown
-from loopctl.render.view import View, age, outcome_counts, plan_counts
+from loopctl.render.view import View, age, outcome_counts, plan_counts, remarks
 
 SYMBOLS = {START: "+", RESUME: "~", RECORD: "~", COMMENT: "~", CLOSE: "-", REAP: "-"}
 HELD_SYMBOL = "!"
 
 _COLORS = {"+": "32", "~": "33", "-": "31", "!": "35", CHANGED: "32", OK: "2", STALE: "33", FAILED: "31", "held": "35"}
 _REASON_WIDTH = 200
+_RULE_WIDTH = 60
 #: Longer reasons push their own position aside, not everybody's.
 _WHY_WIDTH = 56
 
@@ -90,18 +93,17 @@ def _session(action: Action, plan: Plan, view: View) -> str:
     before = action.before
     name = f"{before.pane_id} {before.harness or action.after.harness}".strip()
     up = age(before.since, view.now or plan.created_at) if before.processes else ""
-    count, clients = len(before.processes), before.attached
     parts = [
         name,
         f"up {up}" if up else "",
-        f"{count} process{'' if count == 1 else 'es'}" if count else "",
-        f"{clients} client{'' if clients == 1 else 's'} attached" if clients else "",
+        plural(len(before.processes), "process") if before.processes else "",
+        f"{plural(before.attached, 'client')} attached" if before.attached else "",
     ]
     return shown(", ".join(part for part in parts if part))
 
 
 def _origin(action: Action) -> str:
-    return shown(f'{action.position} "{action.rule}"')
+    return f'{shown(str(action.position))} "{shown(action.rule, _RULE_WIDTH)}"'
 
 
 def _changes(action: Action, view: View) -> Iterable[tuple[str, str]]:
@@ -117,7 +119,7 @@ def _changes(action: Action, view: View) -> Iterable[tuple[str, str]]:
         yield "pane", ", ".join(pane)
     if action.verb == CLOSE and not after.kill_harness and before.processes:
         yield "harness", "left running"
-    if after.transcript in {KEPT, DISCARDED}:
+    if after.transcript in {KEPT, DISCARDED} and before.pane not in {"", ABSENT_PANE}:
         yield "transcript", "-> " + (_transcript(action, view) if after.transcript == KEPT else "discarded")
     yield from _started(action)
     if before.spared:
@@ -145,13 +147,10 @@ def _held(held: Held, ref_width: int) -> str:
 
 
 def _remarks(plan: Plan) -> Iterable[str]:
-    if plan.outside:
-        refs: Sequence[str] = [str(ref) for ref in plan.outside]
-        yield f"outside  {', '.join(refs)}: no source answers for {'it' if len(refs) == 1 else 'them'}, left alone"
     for problem in plan.problems:
         yield f"{HELD_SYMBOL} unseen   {shown(problem, _REASON_WIDTH)}"
-    for note in plan.notes:
-        yield f"note: {shown(note)}"
+    for note in remarks(plan):
+        yield f"note: {shown(note, _REASON_WIDTH)}"
 
 
 def _nothing(plan: Plan) -> str:

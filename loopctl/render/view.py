@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from loopctl.model import text
 from loopctl.model.facts import Known, Unknown
 from loopctl.model.items import WorkItem
 from loopctl.model.plan import COMMENT, RESUME, VERBS, Outcome, Plan
 
-_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 #: Verbs that are rare enough to be counted only when they occur.
 _RARE = (RESUME, COMMENT)
 
@@ -35,20 +35,8 @@ class Renderer:
 
 
 def age(since: datetime | None, now: datetime | None) -> str:
-    """`45s`, `12 min`, `3h`, `2d`; "" where a time is missing, `0s` where the clock went back."""
-    if since is None or now is None:
-        return ""
-    seconds = max(0, int((now - since).total_seconds()))
-    for size, unit in _UNITS:
-        if seconds >= size:
-            return f"{seconds // size}{' ' if len(unit) > 1 else ''}{unit}"
-    return f"{seconds}s"
-
-
-def ago(since: datetime | None, now: datetime | None) -> str:
-    """`12 min ago`, or ""."""
-    text = age(since, now)
-    return f"{text} ago" if text else ""
+    """`12 min`, `3h`; "" where a time is missing."""
+    return text.age((now - since).total_seconds()) if since and now else ""
 
 
 def plan_counts(plan: Plan) -> str:
@@ -62,6 +50,12 @@ def outcome_counts(outcome: Outcome) -> str:
     """`Apply: 1 changed, 0 ok, ...`: the numbers of the summary, and no others."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.summary.items())
     return f"Apply{' (interrupted)' if outcome.interrupted else ''}: {counts}."
+
+
+def remarks(plan: Plan) -> tuple[str, ...]:
+    """What is worth a line but is no change: items nobody answers for, and the plan's notes; still to be cleaned."""
+    refs = ", ".join(str(ref) for ref in plan.outside)
+    return (*([f"no source answers for {refs}: left alone"] if refs else []), *plan.notes)
 
 
 def state_text(item: Known[WorkItem] | Unknown) -> str:
