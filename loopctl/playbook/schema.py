@@ -82,6 +82,8 @@ def _problems(document: Document, errors: Iterable[ValidationError]) -> Iterator
         if fault.of_key:
             message = f"the key {shown(fault.instance)} is not {fault.expected}"
             yield document.problem((*fault.path, fault.instance), message)
+        elif fault.keyword == "enum" and not isinstance(fault.instance, str):
+            continue  # its type is wrong as well, and that is the better thing to say
         elif fault.keyword == "additionalProperties":
             yield from _unknown_keys(document, fault)
         elif fault.keyword == "required":
@@ -118,7 +120,7 @@ def _value_problem(fault: _Fault) -> tuple[str, str]:
     if keyword in {"enum", "const"}:
         allowed = [str(value) for value in (wanted if keyword == "enum" else [wanted])]
         close = did_you_mean(str(fault.instance), allowed)
-        return f" is {_what(fault.instance)}, not one of: {', '.join(map(str, allowed))}", close
+        return f" is {_what(fault.instance)}, not one of: {', '.join(allowed)}", close
     if keyword in {"minItems", "minLength", "minProperties"}:
         return " must not be empty", ""
     bounds = {
