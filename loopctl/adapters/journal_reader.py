@@ -67,10 +67,11 @@ class EventReader:
 
     def _new(self) -> Iterator[Event]:
         for line in self._tail.lines():
-            event = _event(line)
+            # A writer that saw another one in the middle of its line began a new line needlessly.
+            event = _event(line) if line else {}
             if event is None:
                 self.malformed += 1
-            elif self._wanted.accepts(event):
+            elif event and self._wanted.accepts(event):
                 yield event
 
 

@@ -21,10 +21,14 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co"})
 
 
 def clean(text: str, width: int = 0) -> str:
-    """One line of plain text: sequences, control and invisible characters gone, white space collapsed, cut to `width`."""
+    """One line of plain text: terminal sequences, control and invisible characters gone, white space collapsed.
+
+    It is cut to `width`. `##[` is broken up: the GitHub Actions runner takes `##[name]` for a command anywhere in a line
+    that is printed.
+    """
     line = _SPACES.sub(" ", _SEQUENCES.sub("", text))
     line = "".join(c for c in line if (c.isascii() and c.isprintable()) or unicodedata.category(c) not in _INVISIBLE)
-    return cut(line.strip(), width)
+    return cut(line.replace("##[", "# #[").strip(), width)
 
 
 def cut(text: str, width: int) -> str:

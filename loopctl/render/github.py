@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from loopctl.model.encode import UNKNOWN_PHASE
@@ -12,8 +11,6 @@ from loopctl.render.clean import shown
 from loopctl.render.view import View, outcome_counts, plan_counts, remarks
 
 _LEVELS = {CHANGED: "notice", OK: "notice", STALE: "warning", FAILED: "error"}
-#: The runner still finds its first command syntax, `##[name]`, anywhere in a line.
-_OLD_COMMAND = re.compile(r"##(?=\[)")
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = _DATA | {":": "%3A", ",": "%2C"}
 
@@ -58,8 +55,7 @@ def _command(level: str, title: str, message: str, position: Position | None = N
 
 
 def _escaped(text: str, table: Mapping[str, str]) -> str:
-    plain = _OLD_COMMAND.sub("# #", shown(text))
-    return "".join(table.get(character, character) for character in plain)
+    return "".join(table.get(character, character) for character in shown(text))
 
 
 def _held(held: Held) -> str:

@@ -15,6 +15,7 @@ GHP = "ghp_" + "a1B2" * 9
     ("text", "wanted"),
     [
         ("plain", "plain"),
+        ("a ##[error]b", "a # #[error]b"),
         ("  two\n\r\n lines\tand a tab  ", "two lines and a tab"),
         ("\x1b[31mred\x1b[0m", "red"),
         ("\x1b[38;2;1;2;3mcolour\x1b[m", "colour"),

@@ -91,7 +91,7 @@ def outside_fences(text: str) -> str:
         "![i]",
         "](",
         "@octocat",
-        "#12",
+        " #12",
         "https://",
         "http://",
         "| cell",

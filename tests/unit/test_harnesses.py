@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from loopctl.adapters.harnesses import BUILT_IN, CommandHarness, build_harnesses
+from loopctl.errors import StateError
+
+
+@dataclass(frozen=True)
+class Settings:
+    argv: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    pass_env: tuple[str, ...] = ()
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """A PATH on which every built-in program and `agent` exist."""
+    for name in (*BUILT_IN, "agent"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    return {"PATH": str(tmp_path / "bin"), "API_KEY": "k", "HOME": "/h"}
+
+
+def argv_of(template: tuple[str, ...], environ: Mapping[str, str], prompt: str, session: str = "s-1") -> list[str]:
+    return list(CommandHarness("x", ("agent", *template), environ=environ).argv(prompt, session)[1:])
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt", "wanted"),
+    [
+        ("claude", "do it", ["--session-id", "s-1", "--", "do it"]),
+        ("claude", "- [ ] fix", ["--session-id", "s-1", "--", "- [ ] fix"]),
+        ("claude", "--dangerously-skip-permissions", ["--session-id", "s-1", "--", "--dangerously-skip-permissions"]),
+        ("claude", "", ["--session-id", "s-1"]),
+        ("codex", "do it", ["--", "do it"]),
+        ("codex", "-c x=y", ["--", "-c x=y"]),
+        ("codex", "", []),
+        ("gemini", "do it", ["--prompt-interactive=do it"]),
+        ("gemini", "--yolo", ["--prompt-interactive=--yolo"]),
+        ("gemini", "", []),
+    ],
+)
+def test_built_in(name: str, prompt: str, wanted: list[str], environ: dict[str, str], tmp_path: Path) -> None:
+    argv = build_harnesses({}, environ)[name].argv(prompt, "s-1")
+    assert argv == (str(tmp_path / "bin" / name), *wanted)
+
+
+@pytest.mark.parametrize(
+    ("template", "prompt", "wanted"),
+    [
+        (("{prompt}",), "do it", ["do it"]),
+        (("{prompt}",), "--flag", [" --flag"]),
+        (("-i", "{prompt}"), "--flag", ["-i", " --flag"]),
+        (("-i", "{prompt}", "-v"), "", ["-v"]),
+        (("run", "{prompt}", "-v"), "", ["run", "-v"]),
+        (("--p={prompt}", "{prompt}"), "", []),
+        (("-v", "--p={prompt}", "x"), "", ["-v", "x"]),
+        (("a{prompt}b", "{prompt}x"), "p", ["a{prompt}b", "{prompt}x"]),
+        (("{0}", "{prompt!r}", "{other}", "%s", "$HOME"), "p", ["{0}", "{prompt!r}", "{other}", "%s", "$HOME"]),
+        (("--a={prompt}", "--b={session_id}"), "{session_id}", ["--a={session_id}", "--b=s-1"]),
+        (
+            ("{prompt}", "{session_id}"),
+            "{session_id} {prompt} {0.__class__}",
+            ["{session_id} {prompt} {0.__class__}", "s-1"],
+        ),
+        (("{prompt}",), "'; touch PWNED; $(x) `y`\nline \U0001f980", ["'; touch PWNED; $(x) `y`\nline \U0001f980"]),
+        (("{prompt}",), "a\0b", ["ab"]),
+        (("{prompt}",), "\0", []),
+        (("{prompt}",), "\0-x", [" -x"]),
+    ],
+)
+def test_templates(template: tuple[str, ...], prompt: str, wanted: list[str], environ: dict[str, str]) -> None:
+    assert argv_of(template, environ, prompt) == wanted
+
+
+def test_no_session_id_drops_its_option(environ: dict[str, str]) -> None:
+    assert argv_of(("--session-id", "{session_id}", "{prompt}"), environ, "p", "") == ["p"]
+    assert argv_of(("--id={session_id}", "{prompt}"), environ, "p", "") == ["p"]
+    assert argv_of(("--p={prompt}", "{session_id}"), environ, "p", "") == ["--p=p"]
+
+
+@pytest.mark.parametrize("session", ["-x", "--resume", "a b", "a/b", "../x", ".x", "a\n", "$(x)", "\u00e9", "x" * 129])
+def test_what_is_no_session_id_is_refused(session: str, environ: dict[str, str]) -> None:
+    with pytest.raises(StateError, match="is no session id of harness x"):
+        argv_of(("{session_id}",), environ, "p", session)
+
+
+@pytest.mark.parametrize("session", ["a", "0", str(uuid.UUID(int=1)), "Ab_c.d-e", "x" * 128])
+def test_session_ids(session: str, environ: dict[str, str]) -> None:
+    assert argv_of(("{session_id}",), environ, "p", session) == [session]
+
+
+def test_new_session_ids_are_made_where_they_have_a_place(environ: dict[str, str]) -> None:
+    harnesses = build_harnesses({"own": Settings(("agent", "--id={session_id}"))}, environ)
+    for name in ("claude", "own"):
+        first, second = (harnesses[name].new_session_id() for _ in range(2))
+        assert first != second
+        assert str(uuid.UUID(first)) == first
+        assert uuid.UUID(first).version == 4
+        assert first in harnesses[name].argv("p", first)[-1] + " ".join(harnesses[name].argv("p", first))
+    assert harnesses["codex"].new_session_id() == ""
+
+
+def test_a_program_that_does_not_exist_is_named_with_a_hint(environ: dict[str, str]) -> None:
+    harness = CommandHarness("mine", ("no-such-agent",), environ=environ)
+    with pytest.raises(StateError, match="harness mine: there is no program 'no-such-agent' on the PATH") as caught:
+        harness.argv("p", "")
+    assert "harnesses.mine.argv" in caught.value.hint
+
+
+@pytest.mark.parametrize("path", [None, "", "/nonexistent"])
+def test_only_the_path_that_was_given_counts(
+    path: str | None, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", environ["PATH"])
+    given = {} if path is None else {"PATH": path}
+    with pytest.raises(StateError, match="there is no program"):
+        CommandHarness("x", ("agent",), environ=given).argv("p", "")
+
+
+def test_a_file_that_is_not_executable_is_no_program(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "bin" / "agent").chmod(0o644)
+    with pytest.raises(StateError, match="there is no program"):
+        argv_of((), environ, "p")
+
+
+def test_the_program_is_an_absolute_path(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    absolute = str(tmp_path / "bin" / "agent")
+    assert CommandHarness("x", ("agent",), environ={"PATH": "bin"}).argv("", "") == (absolute,)
+    assert CommandHarness("x", ("bin/agent",), environ={}).argv("", "") == (absolute,)
+    assert CommandHarness("x", (absolute,), environ={"PATH": ""}).argv("", "") == (absolute,)
+
+
+def test_no_command_line_is_an_error_with_a_hint(environ: dict[str, str]) -> None:
+    with pytest.raises(StateError, match="harness own has no command line"):
+        build_harnesses({"own": Settings()}, environ)["own"].argv("p", "")
+
+
+def test_config_adds_and_overrides(environ: dict[str, str], tmp_path: Path) -> None:
+    harnesses = build_harnesses(
+        {
+            "claude": Settings(("agent", "{prompt}")),
+            "codex": Settings(env={"A": "1"}),
+            "own": Settings(("agent", "-q")),
+        },
+        environ,
+    )
+    agent = str(tmp_path / "bin" / "agent")
+    assert set(harnesses) == {"claude", "codex", "gemini", "own"}
+    assert all(name == harness.name for name, harness in harnesses.items())
+    assert harnesses["claude"].argv("p", "") == (agent, "p")
+    assert harnesses["codex"].argv("p", "")[1:] == ("--", "p")
+    assert harnesses["codex"].env() == {"A": "1"}
+    assert harnesses["own"].argv("p", "s") == (agent, "-q")
+
+
+def test_only_named_variables_are_passed_on(environ: dict[str, str]) -> None:
+    harness = CommandHarness("x", ("agent",), {"B": "2"}, ("API_KEY", "MISSING"), environ)
+    assert harness.env() == {"API_KEY": "k", "B": "2"}
+    assert CommandHarness("x", ("agent",), {"API_KEY": "own"}, ("API_KEY",), environ).env() == {"API_KEY": "own"}
+    assert build_harnesses({}, environ)["claude"].env() == {}
