@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from loopctl.executor import execute
-from loopctl.model.observed import Observation, Subject
+from loopctl.model.observed import Observation
 from loopctl.model.plan import Outcome, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import RUN, Playbook
@@ -26,10 +26,14 @@ def look(world: World, playbook: Playbook, limit: Callable[[WorkItemRef], bool] 
     return ask(world, observation, wanted) if wanted else observation
 
 
+def plan_of(playbook: Playbook, observation: Observation, world: World) -> Plan:
+    """What to do about an observation. Pure but for the policy it is given."""
+    return diff(playbook, resolve(playbook, observation), observation, world.policy)
+
+
 def plan_once(playbook: Playbook, world: World, limit: Callable[[WorkItemRef], bool] | None = None) -> Plan:
     """Make a plan. Changes nothing. Raises DocumentError (a template fails) or StateError (the registry is unusable)."""
-    observation = look(world, playbook, limit)
-    return diff(playbook, resolve(playbook, observation), observation, world.policy)
+    return plan_of(playbook, look(world, playbook, limit), world)
 
 
 def apply_plan(plan: Plan, world: World, max_changes: int | None = None) -> Outcome:
@@ -38,8 +42,3 @@ def apply_plan(plan: Plan, world: World, max_changes: int | None = None) -> Outc
         return Outcome(held=plan.held)
     with world.registry.lock():
         return execute(plan, world, max_changes)
-
-
-def subjects_of(world: World) -> tuple[Subject, ...]:
-    """All sessions of this machine as they are now, without asking any provider."""
-    return observe(world).subjects

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from loopctl.errors import StateError
 
@@ -55,6 +55,8 @@ _FIXED: Mapping[str, str] = {
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 #: sh raises for every exit code and signal that is not listed as good.
 _EVERY_CODE = range(-128, 256)
+
+_Mask = set[int | signal.Signals]
 
 
 class ProgramMissing(StateError):
@@ -113,11 +115,9 @@ def run(
     started = time.monotonic()
     # Files instead of pipes: sh then copies nothing, and a grandchild that keeps them open delays nobody.
     with _scratch(stdin or b"") as into, _scratch() as out, _scratch() as err:
-        process = _spawn(program, argv[1:], {"_in": into, "_out": out, "_err": err}, dict(env), cwd)
-        timed_out = _finish(process, timeout)
-        done = Completed(
-            process.exit_code, _all(out), _all(err).decode("utf-8", "replace"), timed_out, time.monotonic() - started
-        )
+        code, timed_out = _run(program, argv[1:], {"_in": into, "_out": out, "_err": err}, dict(env), cwd, timeout)
+        seconds = time.monotonic() - started
+        done = Completed(code, _all(out), _all(err).decode("utf-8", "replace"), timed_out, seconds)
     _trace(argv, done)
     return done
 
@@ -170,41 +170,51 @@ def _all(file: IO[bytes]) -> bytes:
     return whole
 
 
-def _spawn(program: str, args: Sequence[str], files: Mapping[str, object], env: dict[str, str], cwd: str | None) -> Any:
+def _run(
+    program: str, args: Sequence[str], files: Mapping[str, object], env: dict[str, str], cwd: str | None, timeout: float
+) -> tuple[int, bool]:
+    """Start the program and wait for its end: its exit code, and whether the time was over first."""
     import sh  # 90 ms, so only when a program is run
 
-    command: Any = sh.Command(program)
     # An interrupt between the fork and the exec would make the child go on as a second copy of this process, and one
-    # before the assignment would lose the child: both wait until the program is there.
+    # before `process` is known would lose the child: both are put off until there is something to end.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
     try:
-        with warnings.catch_warnings():
-            # Python 3.12 and later warn of a fork beside threads; those are sh's own, from its call before.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            return command(
-                list(args),
-                **files,
-                _env=env,
-                _cwd=cwd,
-                _bg=True,
-                _bg_exc=False,
-                _tty_in=False,
-                _tty_out=False,
-                _new_session=True,
-                _close_fds=True,
-                _no_pipe=True,
-                _ok_code=_EVERY_CODE,
-                _preexec_fn=partial(_before_exec, mask),
-            )
+        process = _spawn(sh.Command(program), args, files, env, cwd, mask)
+        timed_out = _finish(process, timeout, mask)
     except sh.ForkException as error:
         why = str(error).strip().splitlines()[-1]
         msg = f"cannot run {program}: {why}"
         raise StateError(msg) from None
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return process.exit_code, timed_out
 
 
-def _before_exec(mask: set[int | signal.Signals]) -> None:
+def _spawn(
+    command: Any, args: Sequence[str], files: Mapping[str, object], env: dict[str, str], cwd: str | None, mask: _Mask
+) -> Any:
+    with warnings.catch_warnings():
+        # Python 3.12 and later warn of a fork beside threads; those are sh's own, from its call before.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return command(
+            list(args),
+            **files,
+            _env=env,
+            _cwd=cwd,
+            _bg=True,
+            _bg_exc=False,
+            _tty_in=False,
+            _tty_out=False,
+            _new_session=True,
+            _close_fds=True,
+            _no_pipe=True,
+            _ok_code=_EVERY_CODE,
+            _preexec_fn=partial(_before_exec, mask),
+        )
+
+
+def _before_exec(mask: _Mask) -> None:
     """In the child: default signals again (sh ignores SIGHUP for background programs, Python ignores SIGXFSZ)."""
     for number in (signal.SIGHUP, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -214,8 +224,8 @@ def _before_exec(mask: set[int | signal.Signals]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _finish(process: Any, timeout: float) -> bool:
-    """Wait for the end; True when the time was over first. An interrupt ends the program too."""
+def _finish(process: Any, timeout: float, mask: _Mask) -> bool:
+    """Wait for the end; True when the time was over first. From here on an interrupt ends the program too."""
     expired = threading.Event()
 
     def expire() -> None:
@@ -227,6 +237,7 @@ def _finish(process: Any, timeout: float) -> bool:
     timer.daemon = True
     timer.start()
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         process.wait()
     except BaseException:
         _kill_group(process)
@@ -261,3 +272,9 @@ def _trace(argv: Sequence[str], done: Completed) -> None:
             os.write(descriptor, line.encode())
         finally:
             os.close(descriptor)
+
+
+def replace_process(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
+    """Become another program, on this terminal. Raises ProgramMissing."""
+    _check(argv)
+    os.execve(_find(argv[0], env.get("PATH", os.defpath)), list(argv), dict(env))

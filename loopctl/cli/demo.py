@@ -1,0 +1,182 @@
+"""loopctl demo: the main job on a scratch world, from the first plan to the last, with every command shown."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from loopctl.cli.output import out, say, wants_color
+from loopctl.errors import LoopctlError
+
+AGENT = """\
+#!/bin/sh
+# Stands in for a coding agent: it talks, and it has helpers that would outlive it.
+echo "agent: working on $LOOPCTL_REF"
+i=1
+while [ "$i" -le 40 ]; do echo "agent: thought $i"; i=$((i + 1)); done
+nohup sleep 100000 >/dev/null 2>&1 &
+echo "agent: started a helper that ignores hang-ups ($!)"
+trap 'echo "agent: told to stop, saving my work"; exit 0' TERM
+while :; do sleep 1; done
+"""
+
+PLAYBOOK = """\
+- name: Every open item has its agent
+  rules:
+    - name: open
+      match:
+        item: {state: open}
+      ensure:
+        session: running
+
+- name: Ended work items leave a retained, read-only pane
+  rules:
+    - name: closed or merged
+      match:
+        item: {state: [closed, merged]}
+      ensure:
+        session: retained
+        grace: 3s
+        transcript: kept
+"""
+
+ITEMS = """\
+- ref: demo/app#1
+  state: open
+  title: Add a dark mode
+- ref: demo/app#2
+  state: {second}
+  title: Fix the login page{second_more}
+- ref: demo/app#3
+  kind: pull_request
+  state: {third}
+  title: Speed up the parser
+"""
+
+
+@click.command(short_help="See the main job on a scratch world, without any account.")
+def demo() -> int:
+    """See the main job on a scratch world, without any account.
+
+    Three agents start in a tmux server of the demo's own; one item closes, one pull request merges; the plan is shown and
+    applied. At the end all that was made is taken away again, also on Ctrl-C.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with scratch() as folder:
+        return play(folder)
+
+
+def play(folder: Path) -> int:
+    """Go through the scenes in a scratch folder."""
+    config, book, items = str(folder / "config.yaml"), str(folder / "playbook.yml"), folder / "items.yaml"
+
+    scene(
+        "Three work items are open. The playbook says that an open item has an agent; the plan shows what is missing."
+    )
+    write_items(items, second="open", third="open")
+    run("plan", book, "-c", config)
+
+    scene("Apply it: three agents start, each in a tmux session of its own.")
+    run("apply", book, "-c", config, "-y")
+    run("sessions", "list", "-c", config)
+
+    scene("Now issue #2 is closed and pull request #3 is merged. Their agents go on, and nobody watches them.")
+    write_items(items, second="closed", third="merged", second_more="\n  reason: completed")
+    say(f"(edited {items})")
+    run("plan", book, "-c", config)
+
+    scene("Apply it: agents and helpers end, the panes stay as dead, read-only records.")
+    run("apply", book, "-c", config, "-y")
+    run("sessions", "list", "-c", config)
+
+    scene("What the agent of #2 said is kept, to its last word.")
+    run("sessions", "log", "items:demo/app#2", "-c", config, most=8)
+
+    scene("Plan again: reality and playbook agree.")
+    code = run("plan", book, "-c", config, "--detailed-exitcode")
+
+    scene("That was it. The demo takes away all that it made.")
+    return code
+
+
+def write_items(path: Path, *, second: str, third: str, second_more: str = "") -> None:
+    """Say what the work items are now."""
+    path.write_text(ITEMS.format(second=second, third=third, second_more=second_more), encoding="utf-8")
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """Give a world of its own: state root, tmux server, items file. All of it goes at the end, whatever happened."""
+    folder = Path(tempfile.mkdtemp(prefix="loopctl-demo-"))
+    try:
+        (folder / "agent.sh").write_text(AGENT, encoding="utf-8")
+        (folder / "playbook.yml").write_text(PLAYBOOK, encoding="utf-8")
+        (folder / "config.yaml").write_text(
+            "state: {root: state}\n"
+            "polling:\n  sources:\n    - items: items.yaml\n"
+            f"harnesses:\n  demo-agent: {{argv: [sh, '{folder}/agent.sh']}}\n"
+            "routing:\n  defaultHarness: demo-agent\n  spawnWorkdir: .\n",
+            encoding="utf-8",
+        )
+        yield folder
+    finally:
+        # A second Ctrl-C must not leave half of it.
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signum, signal.SIG_IGN)
+        clean_up(folder)
+
+
+def clean_up(folder: Path) -> None:
+    """End every session of the scratch world, then remove the folder."""
+    from loopctl.cli.sessions import one_rule
+    from loopctl.cli.wiring import Setup
+    from loopctl.model.plan import FAILED
+    from loopctl.observe import observe
+    from loopctl.run import apply_plan, plan_of
+
+    try:
+        world = Setup.load(str(folder / "config.yaml"), "demo").world
+        failed = []
+        for subject in observe(world).subjects:
+            if subject.session:
+                only = observe(world)
+                plan = plan_of(one_rule(subject.session, gone=True, kill=True, grace=1.0), only, world)
+                failed += [r.detail for r in apply_plan(plan, world).results if r.status == FAILED]
+        if failed:
+            say(f"loopctl: left behind in {folder}: {'; '.join(failed)}")
+            return
+    except LoopctlError as error:
+        say(f"loopctl: could not clean up {folder}: {error.message}")
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def scene(text: str) -> None:
+    """Print one line of explanation."""
+    bold, plain = ("\x1b[1m", "\x1b[0m") if wants_color(sys.stdout) else ("", "")
+    out(f"\n{bold}# {text}{plain}\n")
+
+
+def run(*args: str, most: int = 0) -> int:
+    """Print a command as a person would type it, run it here, and return its exit code."""
+    import contextlib
+    import io
+    import shlex
+
+    from loopctl.cli.main import cli
+
+    out(f"$ loopctl {shlex.join(args)}\n")
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown) if most else contextlib.nullcontext():
+        code: Sequence[str] | int | None = cli.main(args=list(args), standalone_mode=False)
+    if most:
+        lines = shown.getvalue().splitlines(keepends=True)
+        out("".join([f"  ... {len(lines) - most} lines before ...\n"] * (len(lines) > most) + lines[-most:]))
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,80 @@
+"""Options that several commands share, with the same words everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import Any
+
+import click
+
+from loopctl.errors import UsageError
+from loopctl.model.refs import WorkItemRef
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+config_option: Decorator = click.option(
+    "-c",
+    "--config",
+    metavar="FILE",
+    help="Config file (else $LOOPCTL_CONFIG, ./.loopctl/config.yaml, then the user's).",
+)
+format_option: Decorator = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "markdown", "github"]),
+    default="text",
+    show_default=True,
+    help="How to print it.",
+)
+table_format_option: Decorator = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print it."
+)
+
+
+def playbook_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add -e, --limit, --tags and -v."""
+    for option in (
+        click.option("-v", "--verbose", is_flag=True, help="Also say what was asked, and what it cost."),
+        click.option("--tags", metavar="TAGS", multiple=True, help="Only rules and plays with one of these tags."),
+        click.option(
+            "--limit",
+            metavar="REF|GLOB",
+            multiple=True,
+            help="Only these work items, e.g. github:octo/app#15 or '*/app#*'.",
+        ),
+        click.option("-e", "--extra-vars", metavar="K=V", multiple=True, help="Set a variable of the playbooks."),
+    ):
+        command = option(command)
+    return command
+
+
+def parse_ref(text: str) -> WorkItemRef:
+    """Read a work item from the command line; without a provider it is GitHub's. Raises UsageError."""
+    try:
+        return WorkItemRef.parse(text, "github")
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def limit_of(patterns: tuple[str, ...]) -> Callable[[WorkItemRef], bool] | None:
+    """A test for `--limit`: exact refs, or globs over the written form (with or without the provider)."""
+    words = [word.strip().lower() for pattern in patterns for word in pattern.split(",") if word.strip()]
+    if not words:
+        return None
+
+    def accepts(ref: WorkItemRef) -> bool:
+        forms = (ref.key, ref.key.partition(":")[2])
+        # Brackets are not part of a ref, so a word without * and ? is meant as it stands.
+        return any(
+            form == word or (any(c in word for c in "*?") and fnmatchcase(form, word))
+            for form in forms
+            for word in words
+        )
+
+    return accepts
+
+
+def tags_of(values: tuple[str, ...]) -> frozenset[str]:
+    """`--tags a,b --tags c` -> a, b, c."""
+    return frozenset(word.strip() for value in values for word in value.split(",") if word.strip())

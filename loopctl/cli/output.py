@@ -1,0 +1,74 @@
+"""Where text goes: machine output to stdout, what is said to a person while working to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import TextIO
+
+from loopctl.errors import LoopctlError
+from loopctl.render.clean import encodable
+
+
+def wants_color(stream: TextIO, environ: dict[str, str] | None = None) -> bool:
+    """Colour only on a terminal that has it, and never against NO_COLOR (no-color.org)."""
+    env = os.environ if environ is None else environ
+    return stream.isatty() and not env.get("NO_COLOR") and env.get("TERM", "dumb") != "dumb"
+
+
+def out(text: str) -> None:
+    """Print to stdout. A reader that went away (`| head`) is no error."""
+    _write(sys.stdout, text)
+
+
+def say(text: str) -> None:
+    """Tell a person something on stderr."""
+    _write(sys.stderr, text + "\n")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(encodable(text, stream.encoding))
+        stream.flush()
+    except BrokenPipeError:
+        # Nobody reads any more; what follows must still be done, and the interpreter must not trip over it at exit.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+class Progress:
+    """One line on stderr that is overwritten on a terminal, and a plain line elsewhere."""
+
+    def __init__(self) -> None:
+        """Nothing is shown yet."""
+        self._tty = sys.stderr.isatty()
+        self._shown = False
+
+    def __call__(self, text: str) -> None:
+        """Show a line in place of the one before."""
+        if self._tty:
+            _write(sys.stderr, f"\r\x1b[K{text} ...")
+            self._shown = True
+        else:
+            say(f"{text} ...")
+
+    def clear(self) -> None:
+        """Take the line away again."""
+        if self._shown:
+            _write(sys.stderr, "\r\x1b[K")
+            self._shown = False
+
+
+def tell_error(error: LoopctlError) -> None:
+    """Print an error and its hint; a wrong document with each problem's line and caret."""
+    from loopctl.errors import DocumentError
+
+    if isinstance(error, DocumentError):
+        from loopctl.render.problems import problems_text
+
+        _write(sys.stderr, problems_text(error.problems, wants_color(sys.stderr)))
+        return
+    say(f"loopctl: {error.message}")
+    if error.hint:
+        say(f"  hint: {error.hint}")

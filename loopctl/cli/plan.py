@@ -1,0 +1,100 @@
+"""loopctl plan: look and show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from loopctl.cli.options import config_option, format_option, limit_of, playbook_options, tags_of
+from loopctl.errors import EXIT_CHANGES, EXIT_INCOMPLETE, EXIT_OK
+from loopctl.model.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a plan is asked for, as the command line says it."""
+
+    playbooks: tuple[str, ...]
+    config: str | None = None
+    extra_vars: tuple[str, ...] = ()
+    limit: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+@click.command(short_help="Show what differs from the playbooks; change nothing.")
+@click.argument("playbooks", nargs=-1, required=True, metavar="PLAYBOOK...")
+@config_option
+@playbook_options
+@format_option
+@click.option("--out", metavar="PLAN.json", help="Write the plan to a file, for `loopctl apply PLAN.json`.")
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there are changes.")
+def plan(
+    playbooks: tuple[str, ...],
+    config: str | None,
+    extra_vars: tuple[str, ...],
+    limit: tuple[str, ...],
+    tags: tuple[str, ...],
+    verbose: bool,
+    form: str,
+    out: str | None,
+    detailed_exitcode: bool,
+) -> int:
+    """Show what differs from the playbooks, and change nothing.
+
+    PLAYBOOK is a path, or the name of a packaged playbook such as close-ended-items.
+    """
+    from loopctl.cli.wiring import Setup
+
+    setup = Setup.load(config, "plan")
+    made = make_plan(setup, Request(playbooks, config, extra_vars, limit, tags), verbose=verbose)
+    if out:
+        write_plan(made, Path(out))
+    setup.show_plan(made, form)
+    return plan_exit_code(made, detailed=detailed_exitcode)
+
+
+def make_plan(setup: object, request: Request, *, verbose: bool = False) -> Plan:
+    """Load, observe, resolve and diff."""
+    from loopctl.cli.output import say
+    from loopctl.cli.wiring import Setup
+    from loopctl.playbook.compile import load_playbook, parse_extra_vars
+    from loopctl.run import look, plan_of
+
+    assert isinstance(setup, Setup)
+    world = setup.world
+    playbook = load_playbook(
+        request.playbooks,
+        extra_vars=parse_extra_vars(request.extra_vars),
+        tags=tags_of(request.tags),
+        policy=world.policy,
+    )
+    observation = look(world, playbook, limit_of(request.limit))
+    made = plan_of(playbook, observation, world)
+    world.journal.emit(
+        "plan.created",
+        playbooks=list(request.playbooks),
+        counts={name: count for name, count in made.summary.items() if count},
+    )
+    if verbose:
+        for question in observation.questions:
+            left = f", {question.remaining} points left" if question.remaining is not None else ""
+            say(f"asked {question.provider}: {question.what}: {question.items} in {question.calls} calls{left}")
+    return made
+
+
+def plan_exit_code(made: Plan, *, detailed: bool = False) -> int:
+    """0, 2 or 5. What could not be observed outweighs changes: the plan is not whole."""
+    if made.held or made.problems:
+        return EXIT_INCOMPLETE
+    return EXIT_CHANGES if detailed and made.actions else EXIT_OK
+
+
+def write_plan(made: Plan, path: Path) -> None:
+    """Write a plan for later, readable by the owner only."""
+    from loopctl.cli.files import write_private
+    from loopctl.model.encode import plan_to_dict
+    from loopctl.render.json import json_text
+
+    write_private(path, json_text(plan_to_dict(made)))

@@ -1,0 +1,215 @@
+"""loopctl sessions: one session at a time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from loopctl.cli.options import config_option, format_option, parse_ref, table_format_option
+from loopctl.cli.output import out, say
+from loopctl.errors import LoopctlError, StateError, UsageError
+from loopctl.model.facts import Known, Unknown
+from loopctl.model.observed import Observation, Subject
+from loopctl.model.sessions import ABSENT_PANE, CLOSED_STATUS, GONE, NO_PANE, SessionView, Sighting
+
+if TYPE_CHECKING:
+    pass
+
+
+@click.group(short_help="List, show, attach to, close and take over sessions.")
+def sessions() -> None:
+    """List, show, attach to, close and take over sessions.
+
+    A session is named by its work item (github:octo/app#15) or by the first letters of its id.
+    """
+
+
+@sessions.command("list")
+@config_option
+@click.option("--unmanaged", is_flag=True, help="Also the panes of these servers that are not loopctl's.")
+@table_format_option
+def list_(config: str | None, unmanaged: bool, form: str) -> None:
+    """List all sessions, closed ones too."""
+    from loopctl.cli.wiring import Setup
+    from loopctl.model.encode import record_to_dict
+    from loopctl.observe import observe
+    from loopctl.render.json import json_text
+    from loopctl.render.sessions import sessions_text
+
+    setup = Setup.load(config, "sessions")
+    observation = observe(setup.world)
+    views = [subject.session for subject in observation.subjects if subject.session]
+    attach = {view.record.id: attach_command(view) for view in views}
+    if form == "json":
+        rows = [record_to_dict(view, attach[view.record.id]) for view in views]
+        strays = [
+            {"socket": s.socket, "session": s.pane.session, "pane": s.pane.pane_id} for s in observation.unmanaged
+        ]
+        out(json_text({"sessions": rows} | ({"unmanaged": strays} if unmanaged else {})))
+        return
+    out(sessions_text(views, attach, setup.view()))
+    for stray in observation.unmanaged if unmanaged else ():
+        out(f"unmanaged  {stray.pane.session}  {stray.pane.pane_id}  {stray.socket}\n")
+
+
+@sessions.command()
+@click.argument("ref")
+@config_option
+@table_format_option
+def show(ref: str, config: str | None, form: str) -> None:
+    """Show all that is known of a session."""
+    from loopctl.cli.wiring import Setup
+    from loopctl.model.encode import record_to_dict
+    from loopctl.observe import ask, observe
+    from loopctl.render.json import json_text
+    from loopctl.render.sessions import session_text
+
+    setup = Setup.load(config, "sessions")
+    observation = observe(setup.world)
+    _, view = find(observation, ref)
+    attach = attach_command(view)
+    if form == "json":
+        out(json_text(record_to_dict(view, attach)))
+        return
+    answered = ask(setup.world, observation, [view.record.ref])
+    item = next(s.item for s in answered.subjects if s.record and s.record.id == view.record.id)
+    out(session_text(view, item, attach, setup.view()))
+
+
+@sessions.command()
+@click.argument("ref")
+@config_option
+def log(ref: str, config: str | None) -> None:
+    """Print the saved transcript, or the scrollback of a pane that is still there."""
+    from loopctl.cli.wiring import Setup
+    from loopctl.observe import observe
+
+    setup = Setup.load(config, "sessions")
+    _, view = find(observe(setup.world), ref)
+    record = view.record
+    if record.status == CLOSED_STATUS and record.transcript:
+        path = Path(record.transcript)
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            msg = f"{path}: {error.strerror}"
+            raise StateError(msg) from None
+        out(text.decode(errors="replace"))
+        return
+    sighting = _sighting(view)
+    if sighting.pane is None or sighting.server is None:
+        msg = f"{record.ref} has no transcript, and its pane is not there"
+        raise LoopctlError(msg)
+    captured = setup.world.terminals.capture(record.socket, sighting.server, [sighting.pane])[sighting.pane.pane_id]
+    if isinstance(captured, Unknown):
+        raise LoopctlError(captured.reason)
+    out(captured.value.decode(errors="replace"))
+
+
+@sessions.command()
+@click.argument("ref")
+@config_option
+@click.option("--read-only", is_flag=True, help="Do not pass keys on (a closed session is always read-only).")
+def attach(ref: str, config: str | None, read_only: bool) -> None:
+    """Attach this terminal to a session's pane; a closed session is read-only, always."""
+    from loopctl.cli.wiring import Setup, attach_terminal
+    from loopctl.observe import observe
+
+    setup = Setup.load(config, "sessions")
+    _, view = find(observe(setup.world), ref)
+    sighting = _sighting(view)
+    if sighting.pane is None:
+        msg = f"{view.record.ref} has no pane to attach to"
+        raise LoopctlError(msg, hint=f"loopctl sessions log {view.record.ref} shows what it said")
+    closed = view.record.status == CLOSED_STATUS
+    if closed:
+        say(f"{view.record.ref} is closed: attached read-only (detach with C-b d)")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        msg = "attaching needs a terminal"
+        raise UsageError(msg)
+    attach_terminal(view.record.socket, sighting.pane.pane_id, read_only=read_only or closed)
+
+
+@sessions.command()
+@click.argument("ref")
+@config_option
+@format_option
+@click.option("--gone", is_flag=True, help="Remove the pane too.")
+@click.option("--keep-harness", is_flag=True, help="Close the record and turn input off, but let the agent run.")
+@click.option("--grace", type=click.FloatRange(0), metavar="SECONDS", help="How long the agent may take to end.")
+@click.option("-y", "--auto-approve", is_flag=True, help="Accepted for symmetry: naming the session is approval.")
+def close(
+    ref: str,
+    config: str | None,
+    form: str,
+    gone: bool,
+    keep_harness: bool,
+    grace: float | None,
+    auto_approve: bool,
+) -> int:
+    """End one session, whatever its work item says: the same path as a playbook's."""
+    from loopctl.cli.apply import carry_out
+    from loopctl.cli.wiring import Setup
+    from loopctl.observe import observe
+    from loopctl.run import plan_of
+
+    if gone and keep_harness:
+        msg = "--gone and --keep-harness do not go together: without its pane an agent cannot run on"
+        raise UsageError(msg)
+    setup = Setup.load(config, "sessions close")
+    observation = observe(setup.world)
+    subject, view = find(observation, ref)
+    rules = one_rule(view, gone=gone, kill=False if keep_harness else None, grace=grace)
+    only = Observation(observation.machine, observation.registry, observation.now, (subject,))
+    plan = plan_of(rules, only, setup.world)
+    setup.show_plan(plan, "text" if form == "json" else form, to_stderr=form == "json")
+    return carry_out(setup, plan, form, approved=True, max_changes=None)
+
+
+def one_rule(view: SessionView, *, gone: bool, kill: bool | None, grace: float | None):  # type: ignore[no-untyped-def]
+    """A playbook of one rule about one item."""
+    from loopctl.model.rules import REMOVE, RETAIN, Ensure, ItemMatch, Match, Play, Playbook, Position, Rule
+
+    ref = view.record.ref
+    where = Position("command line")
+    match = Match(item=ItemMatch(provider=(ref.provider,), repo=(ref.repository,), number=(ref.number,)))
+    ensure = Ensure(session=REMOVE if gone else RETAIN, kill_harness=kill, grace=grace)
+    return Playbook((Play("sessions close", where, ("all",), (Rule("asked for", where, match, ensure),)),))
+
+
+def find(observation: Observation, text: str) -> tuple[Subject, SessionView]:
+    """The session that a word names: an id's first letters, or an item (its newest session). Raises LoopctlError."""
+    views = [(s, s.session) for s in observation.subjects if s.session]
+    if "#" not in text and len(text) >= 4:
+        by_id = [(s, v) for s, v in views if v.record.id.startswith(text.lower())]
+        if len(by_id) == 1:
+            return by_id[0]
+        if by_id:
+            msg = f"{text} begins the ids of {len(by_id)} sessions"
+            raise UsageError(msg)
+    ref = parse_ref(text) if "#" in text else None
+    by_ref = [(s, v) for s, v in views if v.record.ref == ref]
+    if by_ref:
+        return next(((s, v) for s, v in by_ref if v.record.status != CLOSED_STATUS), by_ref[-1])
+    near = sorted({str(v.record.ref) for _, v in views})
+    msg = f"no session for {ref or text}"
+    raise LoopctlError(
+        msg, hint=f"there are {', '.join(near[:5])}" if near else "loopctl sessions list shows what there is"
+    )
+
+
+def attach_command(view: SessionView) -> str:
+    """What a person types to see the pane, or "" when there is none."""
+    known = view.sighting.value.state if isinstance(view.sighting, Known) else ""
+    if known in {ABSENT_PANE, NO_PANE, ""} or view.phase == GONE:
+        return ""
+    return f"loopctl sessions attach {view.record.ref}"
+
+
+def _sighting(view: SessionView) -> Sighting:
+    if isinstance(view.sighting, Unknown):
+        raise LoopctlError(view.sighting.reason)
+    return view.sighting.value

@@ -1,0 +1,203 @@
+"""The only place that builds adapters: config -> World."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from loopctl.adapters.github import GitHub, repository
+from loopctl.adapters.harnesses import build_harnesses
+from loopctl.adapters.items_file import ItemsFile
+from loopctl.adapters.journal import EventLog, NullJournal
+from loopctl.adapters.journal_reader import parse_since
+from loopctl.adapters.journal_reader import read_events as read_log
+from loopctl.adapters.processes import LocalProcesses
+from loopctl.adapters.registry import SqliteRegistry
+from loopctl.adapters.shell import clean_env, replace_process
+from loopctl.adapters.tmux import Tmux
+from loopctl.adapters.transcripts import TranscriptFolder
+from loopctl.cli.output import Progress, out, say, wants_color
+from loopctl.config import Config, load_config
+from loopctl.executor import excess, way_on
+from loopctl.model.plan import Outcome, Plan
+from loopctl.ports import Journal, Provider, World
+from loopctl.render import RENDERERS, View
+
+# What an agent needs of the user's environment to work at all. A tmux server keeps the environment that it was started
+# with and hands it to every pane, so nothing else (a CI token, say) may get in.
+_FOR_AGENTS = frozenset(
+    {
+        "HOME",
+        "LANG",
+        "LOGNAME",
+        "PATH",
+        "SHELL",
+        "SSH_AUTH_SOCK",
+        "TERM",
+        "TMPDIR",
+        "TZ",
+        "USER",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_RUNTIME_DIR",
+        "XDG_STATE_HOME",
+    }
+)
+
+
+@dataclass(slots=True)
+class Setup:
+    """A command's world, its config, and how it talks."""
+
+    config: Config
+    world: World
+    progress: Progress
+    stop: Stop
+
+    @classmethod
+    def load(cls, config: str | None, source: str) -> Setup:
+        """Read the config and build the world. Raises DocumentError."""
+        loaded = load_config(config, os.environ, Path.cwd())
+        for warning in loaded.warnings:
+            say(f"warning: {warning}")
+        progress, stop = Progress(), Stop()
+        return cls(loaded, build_world(loaded, source, os.environ, progress, stop), progress, stop)
+
+    def view(self, *, to_stderr: bool = False, refusal: str = "") -> View:
+        """How to show things on the stream that they go to."""
+        return View(
+            now=datetime.now(UTC),
+            color=wants_color(sys.stderr if to_stderr else sys.stdout),
+            refusal=refusal,
+            transcripts=_short(self.config.state_root / "transcripts"),
+        )
+
+    def show_plan(self, plan: Plan, form: str, *, to_stderr: bool = False, max_changes: int | None = None) -> None:
+        """Print a plan, with a word on the limits that it is over."""
+        reason = excess(plan, max_changes)
+        refusal = f"over its limits: {reason}; apply will refuse, {way_on(plan)}" if reason else ""
+        text = RENDERERS[form].plan(plan, self.view(to_stderr=to_stderr, refusal=refusal))
+        if to_stderr:
+            say(text.rstrip("\n"))
+        else:
+            out(text)
+
+    def show_outcome(self, outcome: Outcome, form: str) -> None:
+        """Print what became of a plan."""
+        out(RENDERERS[form].outcome(outcome, self.view()))
+
+    @contextmanager
+    def until_interrupted(self) -> Iterator[None]:
+        """Let SIGINT and SIGTERM ask for an orderly stop instead of ending us between two steps."""
+
+        def ask(signum: int, frame: FrameType | None) -> None:
+            if not self.stop.asked:
+                self.progress.clear()
+                say("stopping after the step in hand ...")
+            self.stop.asked = True
+
+        before = {signum: signal.signal(signum, ask) for signum in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
+
+
+@dataclass(slots=True)
+class Stop:
+    """Whether a signal asked to stop."""
+
+    asked: bool = False
+
+    def __call__(self) -> bool:
+        """What ports.World.interrupted is."""
+        return self.asked
+
+
+def build_world(config: Config, source: str, environ: Mapping[str, str], progress: Progress, stop: Stop) -> World:
+    """Build every adapter. Nothing is opened, made or run yet."""
+    root = config.state_root
+
+    def now() -> datetime:
+        return datetime.now(UTC)
+
+    journal: Journal = EventLog(config.event_log, now, source) if config.event_log else NullJournal()
+    return World(
+        machine=config.machine,
+        registry=SqliteRegistry(root, now=now, lock_timeout=config.lock_timeout),
+        terminals=Tmux(agents_env(environ), own_socket=str(config.socket), history_limit=config.history_limit),
+        processes=LocalProcesses(),
+        providers=tuple(_providers(config, environ)),
+        harnesses=build_harnesses(config.harnesses, environ),
+        journal=journal,
+        transcripts=TranscriptFolder(root / "transcripts"),
+        policy=config.policy,
+        socket=str(config.socket),
+        now=now,
+        clock=time.monotonic,
+        pause=time.sleep,
+        interrupted=stop,
+        progress=progress,
+    )
+
+
+def agents_env(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of tmux, and so of every agent on a server that we start."""
+    mine = {name: value for name, value in environ.items() if name in _FOR_AGENTS}
+    # Their terminal is tmux's own: it must not be told that it is dumb, or that colour is unwelcome.
+    return {
+        name: value for name, value in clean_env(mine).items() if name not in {"TERM", "NO_COLOR", "PAGER", "GIT_PAGER"}
+    }
+
+
+def _providers(config: Config, environ: Mapping[str, str]) -> Iterable[Provider]:
+    for source in config.sources:
+        if source.provider == "items":
+            yield ItemsFile(str(source.items), source.label)
+            continue
+        by_host: dict[str, list[str]] = {}
+        for text in source.repos:
+            by_host.setdefault(repository(text)[0], []).append(text)
+        for host, repos in by_host.items():
+            yield GitHub(
+                host,
+                tuple(repos),
+                source.label,
+                source.issues,
+                source.pull_requests,
+                gh=source.gh,
+                timeout=config.github_timeout,
+                env=environ,
+            )
+
+
+def read_events(
+    config: Config, types: tuple[str, ...], item: str, since: str | None, limit: int, *, follow: bool
+) -> Iterable[Mapping[str, object]]:
+    """The events of the log that a config names."""
+    if config.event_log is None:
+        return ()
+    start = parse_since(since, datetime.now(UTC)) if since else None
+    return read_log(config.event_log, types, item, start, limit, follow)
+
+
+def attach_terminal(socket: str, pane: str, *, read_only: bool) -> None:
+    """Become a tmux client of a pane."""
+    flags = ["-r"] if read_only else []
+    environ = {name: value for name, value in os.environ.items() if name not in {"TMUX", "TMUX_PANE"}}
+    replace_process(["tmux", "-u", "-S", socket, "-f", "/dev/null", "attach-session", *flags, "-t", pane], environ)
+
+
+def _short(path: Path) -> str:
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
