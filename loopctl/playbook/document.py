@@ -114,17 +114,24 @@ def _end_of(text: str) -> Mark:
 
 def parse_text(text: str, source: str, *, times: bool = False) -> Document:
     """Parse YAML text. Raises DocumentError with all problems, and nothing else."""
+    document, problems = inspect_text(text, source, times=times)
+    if problems:
+        raise DocumentError(problems)
+    return document
+
+
+def inspect_text(text: str, source: str, *, times: bool = False) -> tuple[Document, list[Problem]]:
+    """As much of a document as can be read, and all that is wrong with it."""
     if len(text) > MAX_BYTES:
-        raise DocumentError([Problem(source, 0, 0, f"is larger than {MAX_BYTES >> 10:,} KiB")])
+        return Document(source, "", None), [Problem(source, 0, 0, f"is larger than {MAX_BYTES >> 10:,} KiB")]
     found = _UNPRINTABLE.search(text)
     if found:
         name = "NUL character" if found[0] == "\0" else f"character U+{ord(found[0]):04X}"
-        raise DocumentError([problem_at(source, text, _end_of(text[: found.start()]), f"a {name} is not allowed")])
+        problem = problem_at(source, text, _end_of(text[: found.start()]), f"a {name} is not allowed")
+        return Document(source, text, None), [problem]
     reader = _Reader(text, source, times=times)
     document = reader.read()
-    if reader.problems:
-        raise DocumentError(sorted(reader.problems, key=lambda p: (not p.line, p.line, p.column)))
-    return document
+    return document, sorted(reader.problems, key=lambda p: (not p.line, p.line, p.column))
 
 
 def positions_of(text: str) -> Mapping[Path_, Place]:

@@ -1,0 +1,261 @@
+"""Where the world is: one file, found, checked and turned into typed values, each with a working default."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from loopctl.errors import DocumentError
+from loopctl.model.rules import Policy
+from loopctl.playbook.document import Document, load_document
+from loopctl.playbook.schema import ignored_keys, schema, validate
+
+_APP = "loopctl"
+_PROJECT_FOLDER = ".loopctl"
+_FILE = "config.yaml"
+#: What fits into a socket address on every system we run on, without its final NUL.
+_MAX_SOCKET = 103
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessConfig:
+    """An agent program: its argv, environment variables to set and names of those to hand over."""
+
+    argv: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    pass_env: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where work items come from: repositories on GitHub, or an items file (an absolute path)."""
+
+    provider: str
+    repos: tuple[str, ...] = ()
+    label: str = ""
+    items: str = ""
+    issues: bool = True
+    pull_requests: bool = True
+    gh_binary: str = "gh"
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """Where the controller listens for GitHub's webhooks; `secret_env` names the variable with the secret."""
+
+    host: str
+    port: int
+    path: str
+    secret_env: str
+    events: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Polling:
+    """How often the controller looks (seconds) and how often it tries again."""
+
+    interval_seconds: float
+    max_retries: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventLog:
+    """Whether events are written, and the absolute path of their file."""
+
+    enabled: bool
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything a config says, defaults filled in. Paths are absolute, times are in seconds.
+
+    `path` is the file it came from ("" for none), `warnings` name keys of the-loop that have no meaning here.
+    """
+
+    path: str
+    warnings: tuple[str, ...]
+    state_root: str
+    machine: str
+    socket: str
+    history_limit: int
+    policy: Policy
+    spawn_workdir: str
+    harness_args: Mapping[str, tuple[str, ...]]
+    harnesses: Mapping[str, HarnessConfig]
+    sources: tuple[Source, ...]
+    polling: Polling
+    webhook: Webhook
+    event_log: EventLog
+    github_timeout_seconds: float
+    lock_timeout_seconds: float
+
+
+def load_config(explicit: str | None, env: Mapping[str, str], cwd: Path) -> Config:
+    """Find and read the config: `explicit`, `$LOOPCTL_CONFIG`, `.loopctl/config.yaml` in `cwd`, the XDG config folder.
+
+    Without one, everything has its default. Raises DocumentError with all problems of the file, and where a file that was
+    named does not exist.
+    """
+    path = _find(explicit, env, cwd)
+    if path is None:
+        return _build(Document("config", "", {}), "", _Paths(cwd, env))
+    document = load_document(path)
+    if document.value is None:
+        document = Document(document.source, document.text, {})
+    problems = validate(document, "config")
+    if problems:
+        raise DocumentError(problems)
+    folder = path.parent.parent if path.parent.name == _PROJECT_FOLDER else path.parent
+    return _build(document, str(path), _Paths(folder, env))
+
+
+def _find(explicit: str | None, env: Mapping[str, str], cwd: Path) -> Path | None:
+    named = explicit if explicit is not None else env.get("LOOPCTL_CONFIG", "")
+    if named or explicit is not None:
+        return _Paths(cwd, env).absolute(named)
+    folders = _Paths(cwd, env)
+    home = Path(env["XDG_CONFIG_HOME"]) if env.get("XDG_CONFIG_HOME") else folders.absolute("~/.config")
+    for path in (cwd.absolute() / _PROJECT_FOLDER / _FILE, home / _APP / _FILE):
+        if path.exists():
+            return path
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Paths:
+    """Makes paths absolute: relative ones count from `base`."""
+
+    base: Path
+    env: Mapping[str, str]
+
+    def absolute(self, text: str) -> Path:
+        home = self.env.get("HOME", "")
+        if home and (text == "~" or text.startswith("~/")):
+            text = home + text[1:]
+        path = Path(text)
+        if text.startswith("~"):
+            try:
+                path = path.expanduser()
+            except RuntimeError:
+                path = Path(text)
+        return Path(_normal(self.base.absolute() / path))
+
+    def state(self) -> Path:
+        """`loopctl` in the XDG state folder, or what stands for it on this system."""
+        chosen = self.env.get("XDG_STATE_HOME", "")
+        if Path(chosen).is_absolute():
+            return Path(chosen) / _APP
+        from platformdirs import user_state_path
+
+        return user_state_path(_APP)
+
+
+def _normal(path: Path) -> str:
+    # Removes "." and "..", and leaves symbolic links as the user wrote them.
+    from os.path import normpath
+
+    return normpath(path)
+
+
+def _build(document: Document, path: str, paths: _Paths) -> Config:
+    value: Any = document.value
+    hook = value.get("webhooks", {}).get("ghWebhook", {})
+    routing = value.get("routing", hook.get("routing", {}))
+    value = {**value, "routing": routing}
+    state, tmux = value.get("state", {}), value.get("tmux", {})
+    polling, log = value.get("polling", {}), value.get("eventLog", {})
+    root = paths.absolute(state["root"]) if "root" in state else paths.state()
+    label = _get(value, "routing", "autoExecuteLabel")
+    return Config(
+        path=path,
+        warnings=tuple(f"{p.where}: {p.message}" for p in ignored_keys(document, "config")),
+        state_root=str(root),
+        machine=state.get("machine") or socket.gethostname(),
+        socket=_socket(document, tmux, root, paths),
+        history_limit=int(_get(value, "tmux", "historyLimit")),
+        policy=_policy(value),
+        spawn_workdir=str(paths.absolute(_get(value, "routing", "spawnWorkdir"))),
+        harness_args={name: tuple(args) for name, args in routing.get("harnessArgs", {}).items()},
+        harnesses={name: _harness(given) for name, given in value.get("harnesses", {}).items()},
+        sources=tuple(_source(given, label, paths) for given in polling.get("sources", [])),
+        polling=Polling(
+            float(_get(value, "polling", "intervalSeconds")),
+            int(_get(value, "polling", "maxRetries")),
+        ),
+        webhook=_webhook(value),
+        event_log=EventLog(
+            _get(value, "eventLog", "enabled"),
+            str(paths.absolute(log["path"]) if "path" in log else root / "events.jsonl"),
+        ),
+        github_timeout_seconds=float(_get(value, "github", "timeoutSeconds")),
+        lock_timeout_seconds=float(_get(value, "lock", "timeoutSeconds")),
+    )
+
+
+def _get(value: Mapping[str, Any], *keys: str) -> Any:
+    here: Any = value
+    for key in keys:
+        if key not in here:
+            return _default(*keys)
+        here = here[key]
+    return here
+
+
+def _default(*keys: str) -> Any:
+    """The default that the schema states: the one place for it."""
+    root = schema("config")
+    here: Mapping[str, Any] = root
+    for key in keys:
+        here = here["properties"][key]
+        if "$ref" in here:
+            here = root["$defs"][here["$ref"].rpartition("/")[2]]
+    return here["default"]
+
+
+def _policy(value: Mapping[str, Any]) -> Policy:
+    spare: Sequence[str] = _get(value, "processes", "spare")
+    return Policy(
+        keep_session_on_close=_get(value, "routing", "tmux", "keepSessionOnClose"),
+        kill_harness_on_close=_get(value, "routing", "tmux", "killHarnessOnClose"),
+        harness_kill_grace_seconds=float(_get(value, "routing", "tmux", "harnessKillGraceSeconds")),
+        remain_on_exit=_get(value, "routing", "tmux", "remainOnExit"),
+        default_harness=_get(value, "routing", "defaultHarness"),
+        spare=tuple(spare),
+    )
+
+
+def _harness(given: Mapping[str, Any]) -> HarnessConfig:
+    return HarnessConfig(tuple(given.get("argv", ())), dict(given.get("env", {})), tuple(given.get("passEnv", ())))
+
+
+def _source(given: Mapping[str, Any], label: str, paths: _Paths) -> Source:
+    monitor = given.get("monitor", {})
+    return Source(
+        provider=given.get("provider", "items"),
+        repos=tuple(given.get("repos", ())),
+        label=given.get("label") or label,
+        items=str(paths.absolute(given["items"])) if "items" in given else "",
+        issues=monitor.get("issues", True),
+        pull_requests=monitor.get("pullRequests", True),
+        gh_binary=given.get("ghBinary", "gh"),
+    )
+
+
+def _webhook(value: Mapping[str, Any]) -> Webhook:
+    host, port, path, secret = (
+        _get(value, "webhooks", "ghWebhook", key) for key in ("host", "port", "path", "secretEnv")
+    )
+    return Webhook(host, int(port), path, secret, tuple(_get(value, "webhooks", "ghWebhook", "events")))
+
+
+def _socket(document: Document, tmux: Mapping[str, Any], root: Path, paths: _Paths) -> str:
+    path = str(paths.absolute(tmux["socket"]) if "socket" in tmux else root / "tmux.sock")
+    if len(path.encode()) > _MAX_SOCKET:
+        message = f"the path of the tmux socket is longer than {_MAX_SOCKET} bytes: {path}"
+        where = ("tmux", "socket") if "socket" in tmux else ("state", "root")
+        raise DocumentError([document.problem(where, message, "set tmux.socket to a shorter path")])
+    return path

@@ -1,0 +1,132 @@
+"""A valid, rendered play -> model.rules.Play."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from loopctl.errors import DocumentError, Problem
+from loopctl.model.rules import (
+    REMOVE,
+    RETAIN,
+    Ensure,
+    ItemMatch,
+    Limits,
+    Match,
+    Play,
+    Policy,
+    Rule,
+    SessionMatch,
+)
+from loopctl.playbook.document import Document, Path_
+from loopctl.playbook.durations import seconds
+from loopctl.playbook.templates import Compiled, compile_template, compile_when
+
+_CLOSED = "closed"
+T = TypeVar("T")
+
+
+def build_play(
+    document: Document, index: int, variables: Mapping[str, object], policy: Policy
+) -> tuple[Play, list[Problem]]:
+    """The play at an index of a document that fits its schema, and what the schema cannot see."""
+    builder = _Builder(document, variables, policy)
+    value: Any = document.value
+    return builder.play((index,), value[index]), builder.problems
+
+
+class _Builder:
+    def __init__(self, document: Document, variables: Mapping[str, object], policy: Policy) -> None:
+        self.problems: list[Problem] = []
+        self._document = document
+        self._variables = variables
+        self._policy = policy
+
+    def play(self, path: Path_, value: Mapping[str, Any]) -> Play:
+        tags = frozenset(_words(value.get("tags")))
+        limits = value.get("limits", {})
+        rules = [self.rule((*path, "rules", i), rule, i, tags) for i, rule in enumerate(value["rules"])]
+        return Play(
+            value.get("name", f"play {int(path[-1]) + 1}"),
+            self._document.position(path),
+            _words(value.get("hosts")) or ("all",),
+            tuple(rules),
+            Limits(
+                int(limits.get("max_changes", Limits().max_changes)),
+                float(limits.get("max_fraction", Limits().max_fraction)),
+            ),
+            tags,
+        )
+
+    def rule(self, path: Path_, value: Mapping[str, Any], index: int, inherited: frozenset[str]) -> Rule:
+        if not value.get("match") and "when" not in value:
+            hint = 'give it a match or a when; a rule for everything says when: "true"'
+            self.problems.append(self._document.problem(path, "this rule would apply to everything", hint))
+        return Rule(
+            value.get("name", f"rule {index + 1}"),
+            self._document.position(path),
+            self.match(path, value),
+            self.ensure((*path, "ensure"), value["ensure"]),
+            frozenset(_words(value.get("tags"))) | inherited,
+        )
+
+    def match(self, path: Path_, value: Mapping[str, Any]) -> Match:
+        item = value.get("match", {}).get("item", {})
+        session = value.get("match", {}).get("session", {})
+        at_item, at_session = (*path, "match", "item"), (*path, "match", "session")
+        several = {key: _many(inner) for key, inner in item.items() if key != "closed_for"}
+        return Match(
+            ItemMatch(**several, closed_for=self._duration(at_item, item, "closed_for")),
+            SessionMatch(
+                _many(session.get("phase")),
+                _many(session.get("harness")),
+                session.get("attached"),
+                self._duration(at_session, session, "older_than"),
+            ),
+            self._compiled(compile_when, (*path, "when")) if "when" in value else None,
+        )
+
+    def ensure(self, path: Path_, value: Mapping[str, Any]) -> Ensure:
+        texts = {
+            key: self._compiled(compile_template, (*path, key)) for key in ("prompt", "cwd", "comment") if key in value
+        }
+        session = value.get("session")
+        if session == _CLOSED:
+            session = RETAIN if self._policy.keep_session_on_close else REMOVE
+        return Ensure(
+            session=session,
+            harness=value.get("harness"),
+            workspace=value.get("workspace"),
+            kill_harness=value.get("kill_harness"),
+            grace=self._duration(path, value, "grace"),
+            transcript=value.get("transcript"),
+            **texts,
+        )
+
+    def _duration(self, path: Path_, value: Mapping[str, Any], key: str) -> float | None:
+        return self._tried((*path, key), lambda: seconds(value[key])) if key in value else None
+
+    def _compiled(
+        self, how: Callable[[Document, Path_, Mapping[str, object]], Compiled], path: Path_
+    ) -> Compiled | None:
+        return self._tried(path, lambda: how(self._document, path, self._variables))
+
+    def _tried(self, path: Path_, work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except DocumentError as error:
+            self.problems.extend(error.problems)
+        except ValueError as error:
+            self.problems.append(self._document.problem(path, f"{path[-1]} is {error}"))
+        return None
+
+
+def _many(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    """A list, or words separated by commas, as Ansible takes tags and hosts."""
+    return tuple(word.strip() for text in _many(value) for word in text.split(",") if word.strip())
