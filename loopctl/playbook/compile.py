@@ -15,8 +15,11 @@ from loopctl.playbook import overlap
 from loopctl.playbook import tags as tag_filter
 from loopctl.playbook.build import build_play
 from loopctl.playbook.document import Document, Path_, load_document, problem_at
+from loopctl.playbook.extra_vars import parse_extra_vars
 from loopctl.playbook.schema import did_you_mean, validate
 from loopctl.playbook.templates import render, render_vars
+
+__all__ = ["compile_document", "conflicts_in", "load_playbook", "parse_extra_vars"]
 
 #: What a template may leave to plan time, by the end of its path.
 _DEFERRED = frozenset({"prompt", "comment", "cwd"})

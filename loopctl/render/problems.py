@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Sequence
 
 from loopctl.errors import Problem
+from loopctl.model.secrets import mask
+from loopctl.render.clean import shown
 
 _TAB = "    "
 #: Columns of the offending line that are shown; a longer line is cut around the caret.
@@ -24,12 +26,12 @@ def problems_text(problems: Sequence[Problem], color: bool = False) -> str:
 
 def _block(problem: Problem, color: bool) -> str:
     bold, red, cyan, reset = (_BOLD, _RED, _CYAN, _RESET) if color else ("", "", "", "")
-    lines = [f"{bold}{_clean(problem.where)}:{reset} {_clean(problem.message)}"]
+    lines = [f"{bold}{shown(problem.where)}:{reset} {shown(problem.message)}"]
     if problem.text.strip() and problem.column:
         text, caret = _excerpt(problem.text, problem.column)
         lines += [f"    {text}", f"    {' ' * caret}{red}^{reset}"]
     if problem.hint:
-        lines.append(f"    {cyan}hint:{reset} {_clean(problem.hint)}")
+        lines.append(f"    {cyan}hint:{reset} {shown(problem.hint)}")
     return "\n".join(lines)
 
 
@@ -46,7 +48,8 @@ def _excerpt(line: str, column: int) -> tuple[str, int]:
 
 
 def _clean(text: str) -> str:
-    return "".join("?" if unicodedata.category(c) in _UNSEEN else c for c in text.replace("\t", _TAB))
+    """Every character visible or replaced, never dropped, so that columns still count; secrets masked."""
+    return mask("".join("?" if unicodedata.category(c) in _UNSEEN else c for c in text.replace("\t", _TAB)))
 
 
 def _columns(text: str) -> int:
