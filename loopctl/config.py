@@ -36,10 +36,10 @@ class Source:
     provider: str
     repos: tuple[str, ...] = ()
     label: str = ""
-    items: Path | None = None
+    items: str = ""
     issues: bool = True
     pull_requests: bool = True
-    gh: str = "gh"
+    gh_binary: str = "gh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +62,36 @@ class Polling:
 
 
 @dataclass(frozen=True, slots=True)
+class EventLog:
+    """Whether events are written, and the absolute path of their file."""
+
+    enabled: bool
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything a config says, defaults filled in. Paths are absolute, times are in seconds.
 
-    `path` is the file it came from ("" for none), `warnings` name keys of the-loop that have no meaning here, `event_log`
-    is None where no events are to be written.
+    `path` is the file it came from ("" for none), `warnings` name keys of the-loop that have no meaning here.
     """
 
     path: str
     warnings: tuple[str, ...]
-    state_root: Path
+    state_root: str
     machine: str
-    socket: Path
+    socket: str
     history_limit: int
     policy: Policy
+    spawn_workdir: str
+    harness_args: Mapping[str, tuple[str, ...]]
     harnesses: Mapping[str, HarnessConfig]
     sources: tuple[Source, ...]
     polling: Polling
     webhook: Webhook
-    event_log: Path | None
-    github_timeout: float
-    lock_timeout: float
+    event_log: EventLog
+    github_timeout_seconds: float
+    lock_timeout_seconds: float
 
 
 def load_config(explicit: str | None, env: Mapping[str, str], cwd: Path) -> Config:
@@ -158,17 +167,19 @@ def _build(document: Document, path: str, paths: _Paths) -> Config:
     routing = value.get("routing", hook.get("routing", {}))
     value = {**value, "routing": routing}
     state, tmux = value.get("state", {}), value.get("tmux", {})
-    polling = value.get("polling", {})
+    polling, log = value.get("polling", {}), value.get("eventLog", {})
     root = paths.absolute(state["root"]) if "root" in state else paths.state()
     label = _get(value, "routing", "autoExecuteLabel")
     return Config(
         path=path,
         warnings=tuple(f"{p.where}: {p.message}" for p in ignored_keys(document, "config")),
-        state_root=root,
+        state_root=str(root),
         machine=state.get("machine") or socket.gethostname(),
         socket=_socket(document, tmux, root, paths),
         history_limit=int(_get(value, "tmux", "historyLimit")),
-        policy=_policy(value, paths),
+        policy=_policy(value),
+        spawn_workdir=str(paths.absolute(_get(value, "routing", "spawnWorkdir"))),
+        harness_args={name: tuple(args) for name, args in routing.get("harnessArgs", {}).items()},
         harnesses={name: _harness(given) for name, given in value.get("harnesses", {}).items()},
         sources=tuple(_source(given, label, paths) for given in polling.get("sources", [])),
         polling=Polling(
@@ -176,9 +187,12 @@ def _build(document: Document, path: str, paths: _Paths) -> Config:
             int(_get(value, "polling", "maxRetries")),
         ),
         webhook=_webhook(value),
-        event_log=_event_log(value, root, paths),
-        github_timeout=float(_get(value, "github", "timeoutSeconds")),
-        lock_timeout=float(_get(value, "lock", "timeoutSeconds")),
+        event_log=EventLog(
+            _get(value, "eventLog", "enabled"),
+            str(paths.absolute(log["path"]) if "path" in log else root / "events.jsonl"),
+        ),
+        github_timeout_seconds=float(_get(value, "github", "timeoutSeconds")),
+        lock_timeout_seconds=float(_get(value, "lock", "timeoutSeconds")),
     )
 
 
@@ -202,14 +216,7 @@ def _default(*keys: str) -> Any:
     return here["default"]
 
 
-def _event_log(value: Mapping[str, Any], root: Path, paths: _Paths) -> Path | None:
-    if not _get(value, "eventLog", "enabled"):
-        return None
-    path = value.get("eventLog", {}).get("path")
-    return paths.absolute(path) if path else root / "events.jsonl"
-
-
-def _policy(value: Mapping[str, Any], paths: _Paths) -> Policy:
+def _policy(value: Mapping[str, Any]) -> Policy:
     spare: Sequence[str] = _get(value, "processes", "spare")
     return Policy(
         keep_session_on_close=_get(value, "routing", "tmux", "keepSessionOnClose"),
@@ -217,7 +224,6 @@ def _policy(value: Mapping[str, Any], paths: _Paths) -> Policy:
         harness_kill_grace_seconds=float(_get(value, "routing", "tmux", "harnessKillGraceSeconds")),
         remain_on_exit=_get(value, "routing", "tmux", "remainOnExit"),
         default_harness=_get(value, "routing", "defaultHarness"),
-        spawn_workdir=str(paths.absolute(_get(value, "routing", "spawnWorkdir"))),
         spare=tuple(spare),
     )
 
@@ -228,16 +234,15 @@ def _harness(given: Mapping[str, Any]) -> HarnessConfig:
 
 def _source(given: Mapping[str, Any], label: str, paths: _Paths) -> Source:
     monitor = given.get("monitor", {})
-    provider = given.get("provider", "items")
     return Source(
-        provider=provider,
+        provider=given.get("provider", "items"),
         repos=tuple(given.get("repos", ())),
-        # An items file is made for this purpose: without a label of its own all of it counts.
-        label=given.get("label") or ("" if provider == "items" else label),
-        items=paths.absolute(given["items"]) if "items" in given else None,
+        # A file lists what is meant; only a repository's items need a label to tell.
+        label=given.get("label") or ("" if "items" in given else label),
+        items=str(paths.absolute(given["items"])) if "items" in given else "",
         issues=monitor.get("issues", True),
         pull_requests=monitor.get("pullRequests", True),
-        gh=given.get("ghBinary", "gh"),
+        gh_binary=given.get("ghBinary", "gh"),
     )
 
 
@@ -248,9 +253,9 @@ def _webhook(value: Mapping[str, Any]) -> Webhook:
     return Webhook(host, int(port), path, secret, tuple(_get(value, "webhooks", "ghWebhook", "events")))
 
 
-def _socket(document: Document, tmux: Mapping[str, Any], root: Path, paths: _Paths) -> Path:
-    path = paths.absolute(tmux["socket"]) if "socket" in tmux else root / "tmux.sock"
-    if len(str(path).encode()) > _MAX_SOCKET:
+def _socket(document: Document, tmux: Mapping[str, Any], root: Path, paths: _Paths) -> str:
+    path = str(paths.absolute(tmux["socket"]) if "socket" in tmux else root / "tmux.sock")
+    if len(path.encode()) > _MAX_SOCKET:
         message = f"the path of the tmux socket is longer than {_MAX_SOCKET} bytes: {path}"
         where = ("tmux", "socket") if "socket" in tmux else ("state", "root")
         raise DocumentError([document.problem(where, message, "set tmux.socket to a shorter path")])
