@@ -102,12 +102,22 @@ class CommandHarness:
         return str(Path(found).absolute())
 
 
-def build_harnesses(settings: Mapping[str, HarnessSettings], environ: Mapping[str, str]) -> dict[str, CommandHarness]:
-    """Every harness by name: the built-in ones, and those of the config, which may override them."""
-    harnesses = {name: CommandHarness(name, argv, environ=environ) for name, argv in BUILT_IN.items()}
-    for name, given in settings.items():
-        argv = tuple(given.argv) or BUILT_IN.get(name, ())
-        harnesses[name] = CommandHarness(name, argv, given.env, tuple(given.pass_env), environ)
+def build_harnesses(
+    settings: Mapping[str, HarnessSettings],
+    environ: Mapping[str, str],
+    extra_args: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> dict[str, CommandHarness]:
+    """Every harness by name: the built-in ones, and those of the config, which may override them.
+
+    `extra_args` (routing.harnessArgs) come right after the program.
+    """
+    harnesses = {}
+    for name in {**BUILT_IN, **settings}:
+        given = settings.get(name)
+        program, *rest = (given and tuple(given.argv)) or BUILT_IN.get(name, ()) or ("",)
+        argv = (program, *extra_args.get(name, ()), *rest)
+        env, pass_env = (given.env, tuple(given.pass_env)) if given else ({}, ())
+        harnesses[name] = CommandHarness(name, argv, env, pass_env, environ)
     return harnesses
 
 

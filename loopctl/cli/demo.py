@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -75,32 +75,32 @@ def demo() -> int:
 
 def play(folder: Path) -> int:
     """Go through the scenes in a scratch folder."""
-    config, book, items = str(folder / "config.yaml"), str(folder / "playbook.yml"), folder / "items.yaml"
-
+    items = folder / "items.yaml"
+    out(f"$ cd {folder}\n")
     scene(
         "Three work items are open. The playbook says that an open item has an agent; the plan shows what is missing."
     )
     write_items(items, second="open", third="open")
-    run("plan", book, "-c", config)
+    run("plan", "playbook.yml")
 
     scene("Apply it: three agents start, each in a tmux session of its own.")
-    run("apply", book, "-c", config, "-y")
-    run("sessions", "list", "-c", config)
+    run("apply", "playbook.yml", "-y")
+    run("sessions", "list")
 
     scene("Now issue #2 is closed and pull request #3 is merged. Their agents go on, and nobody watches them.")
     write_items(items, second="closed", third="merged", second_more="\n  reason: completed")
-    say(f"(edited {items})")
-    run("plan", book, "-c", config)
+    out("(edited items.yaml)\n")
+    run("plan", "playbook.yml")
 
     scene("Apply it: agents and helpers end, the panes stay as dead, read-only records.")
-    run("apply", book, "-c", config, "-y")
-    run("sessions", "list", "-c", config)
+    run("apply", "playbook.yml", "-y")
+    run("sessions", "list")
 
     scene("What the agent of #2 said is kept, to its last word.")
-    run("sessions", "log", "items:demo/app#2", "-c", config, most=8)
+    run("sessions", "log", "items:demo/app#2", most=9)
 
     scene("Plan again: reality and playbook agree.")
-    code = run("plan", book, "-c", config, "--detailed-exitcode")
+    code = run("plan", "playbook.yml", "--detailed-exitcode")
 
     scene("That was it. The demo takes away all that it made.")
     return code
@@ -111,21 +111,23 @@ def write_items(path: Path, *, second: str, third: str, second_more: str = "") -
     path.write_text(ITEMS.format(second=second, third=third, second_more=second_more), encoding="utf-8")
 
 
-@contextmanager
+@contextlib.contextmanager
 def scratch() -> Iterator[Path]:
     """Give a world of its own: state root, tmux server, items file. All of it goes at the end, whatever happened."""
     folder = Path(tempfile.mkdtemp(prefix="loopctl-demo-"))
     try:
         (folder / "agent.sh").write_text(AGENT, encoding="utf-8")
         (folder / "playbook.yml").write_text(PLAYBOOK, encoding="utf-8")
-        (folder / "config.yaml").write_text(
-            "state: {root: state}\n"
+        (folder / ".loopctl").mkdir()
+        (folder / ".loopctl" / "config.yaml").write_text(
+            "state: {root: state}\ntmux: {socket: tmux.sock}\n"
             "polling:\n  sources:\n    - items: items.yaml\n"
             f"harnesses:\n  demo-agent: {{argv: [sh, '{folder}/agent.sh']}}\n"
             "routing:\n  defaultHarness: demo-agent\n  spawnWorkdir: .\n",
             encoding="utf-8",
         )
-        yield folder
+        with contextlib.chdir(folder):
+            yield folder
     finally:
         # A second Ctrl-C must not leave half of it.
         for signum in (signal.SIGINT, signal.SIGTERM):
@@ -142,7 +144,7 @@ def clean_up(folder: Path) -> None:
     from loopctl.run import apply_plan, plan_of
 
     try:
-        world = Setup.load(str(folder / "config.yaml"), "demo").world
+        world = Setup.load(str(folder / ".loopctl" / "config.yaml"), "demo").world
         failed = []
         for subject in observe(world).subjects:
             if subject.session:
@@ -166,7 +168,6 @@ def scene(text: str) -> None:
 
 def run(*args: str, most: int = 0) -> int:
     """Print a command as a person would type it, run it here, and return its exit code."""
-    import contextlib
     import io
     import shlex
 

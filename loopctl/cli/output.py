@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from loopctl.errors import LoopctlError
-from loopctl.render.clean import encodable
+if TYPE_CHECKING:
+    from loopctl.errors import LoopctlError
 
 
 def wants_color(stream: TextIO, environ: dict[str, str] | None = None) -> bool:
@@ -28,8 +28,12 @@ def say(text: str) -> None:
 
 
 def _write(stream: TextIO, text: str) -> None:
+    if not (text.isascii() or (stream.encoding or "").lower().replace("-", "") == "utf8"):
+        from loopctl.render.clean import encodable
+
+        text = encodable(text, stream.encoding)
     try:
-        stream.write(encodable(text, stream.encoding))
+        stream.write(text)
         stream.flush()
     except BrokenPipeError:
         # Nobody reads any more; what follows must still be done, and the interpreter must not trip over it at exit.

@@ -59,7 +59,8 @@ def make_plan(setup: object, request: Request, *, verbose: bool = False) -> Plan
     """Load, observe, resolve and diff."""
     from loopctl.cli.output import say
     from loopctl.cli.wiring import Setup
-    from loopctl.playbook.compile import load_playbook, parse_extra_vars
+    from loopctl.playbook.compile import load_playbook
+    from loopctl.playbook.extra_vars import parse_extra_vars
     from loopctl.run import look, plan_of
 
     assert isinstance(setup, Setup)

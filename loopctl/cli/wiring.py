@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -78,7 +78,7 @@ class Setup:
             now=datetime.now(UTC),
             color=wants_color(sys.stderr if to_stderr else sys.stdout),
             refusal=refusal,
-            transcripts=_short(self.config.state_root / "transcripts"),
+            transcripts=_short(Path(self.config.state_root, "transcripts")),
         )
 
     def show_plan(self, plan: Plan, form: str, *, to_stderr: bool = False, max_changes: int | None = None) -> None:
@@ -126,23 +126,24 @@ class Stop:
 
 def build_world(config: Config, source: str, environ: Mapping[str, str], progress: Progress, stop: Stop) -> World:
     """Build every adapter. Nothing is opened, made or run yet."""
-    root = config.state_root
+    root = Path(config.state_root)
 
     def now() -> datetime:
         return datetime.now(UTC)
 
-    journal: Journal = EventLog(config.event_log, now, source) if config.event_log else NullJournal()
+    log = config.event_log
+    journal: Journal = EventLog(Path(log.path), now, source) if log.enabled else NullJournal()
     return World(
         machine=config.machine,
-        registry=SqliteRegistry(root, now=now, lock_timeout=config.lock_timeout),
-        terminals=Tmux(agents_env(environ), own_socket=str(config.socket), history_limit=config.history_limit),
+        registry=SqliteRegistry(root, now=now, lock_timeout=config.lock_timeout_seconds),
+        terminals=Tmux(agents_env(environ), own_socket=config.socket, history_limit=config.history_limit),
         processes=LocalProcesses(),
         providers=tuple(_providers(config, environ)),
-        harnesses=build_harnesses(config.harnesses, environ),
+        harnesses=build_harnesses(config.harnesses, environ, config.harness_args),
         journal=journal,
         transcripts=TranscriptFolder(root / "transcripts"),
-        policy=config.policy,
-        socket=str(config.socket),
+        policy=replace(config.policy, spawn_workdir=config.spawn_workdir),
+        socket=config.socket,
         now=now,
         clock=time.monotonic,
         pause=time.sleep,
@@ -163,7 +164,7 @@ def agents_env(environ: Mapping[str, str]) -> dict[str, str]:
 def _providers(config: Config, environ: Mapping[str, str]) -> Iterable[Provider]:
     for source in config.sources:
         if source.provider == "items":
-            yield ItemsFile(str(source.items), source.label)
+            yield ItemsFile(source.items, source.label)
             continue
         by_host: dict[str, list[str]] = {}
         for text in source.repos:
@@ -173,11 +174,11 @@ def _providers(config: Config, environ: Mapping[str, str]) -> Iterable[Provider]
                 host,
                 tuple(repos),
                 source.label,
-                source.issues,
-                source.pull_requests,
-                gh=source.gh,
-                timeout=config.github_timeout,
                 env=environ,
+                monitor_issues=source.issues,
+                monitor_pulls=source.pull_requests,
+                gh=source.gh_binary,
+                timeout=config.github_timeout_seconds,
             )
 
 
@@ -185,10 +186,11 @@ def read_events(
     config: Config, types: tuple[str, ...], item: str, since: str | None, limit: int, *, follow: bool
 ) -> Iterable[Mapping[str, object]]:
     """The events of the log that a config names."""
-    if config.event_log is None:
+    if not config.event_log.enabled:
+        say("the event log is off (eventLog.enabled)")
         return ()
     start = parse_since(since, datetime.now(UTC)) if since else None
-    return read_log(config.event_log, types, item, start, limit, follow)
+    return read_log(Path(config.event_log.path), types, item, start, limit, follow)
 
 
 def attach_terminal(socket: str, pane: str, *, read_only: bool) -> None:

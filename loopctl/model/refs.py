@@ -70,12 +70,13 @@ class WorkItemRef:
     def slug(self) -> str:
         """A name for files and tmux sessions, `[a-z0-9_-]+`; two items never share one.
 
-        A plain github.com ref gives `owner-repo-number`. Whenever that would not be unique or a character
-        would be lost, a hash of the identity is appended.
+        A plain github.com ref gives `owner-repo-number`, one of another provider has that before it. Whenever that would
+        not be unique or a character would be lost, a hash of the identity is appended.
         """
-        plain = all(_PLAIN.match(part.lower()) for part in (self.owner, self.repo))
-        if self.provider == "github" and self.host == DEFAULT_HOSTS["github"] and plain:
-            return f"{self.owner}-{self.repo}-{self.number}".lower()
+        plain = all(_PLAIN.match(part.lower()) for part in (self.provider, self.owner, self.repo))
+        if plain and self.host == DEFAULT_HOSTS.get(self.provider, ""):
+            provider = "" if self.provider == "github" else f"{self.provider}-"
+            return f"{provider}{self.owner}-{self.repo}-{self.number}".lower()
         words = re.sub(r"[^a-z0-9_]+", "-", f"{self.owner}-{self.repo}".lower()).strip("-")[:60]
         digest = hashlib.sha256(self.key.encode()).hexdigest()[:8]
         return f"{words}-{self.number}-x{digest}"
