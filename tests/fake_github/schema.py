@@ -158,7 +158,7 @@ def _listing(world: World, repo: Repository, kind: str) -> Callable[..., dict[st
 def _item(world: World, repo: Repository, item: Item) -> dict[str, Any]:
     path = "issues" if item.kind == "Issue" else "pull"
 
-    def state_reason(_info: object, enableDuplicate: bool = False) -> str | None:  # noqa: N803 -- GitHub's name
+    def state_reason(_info: object, enableDuplicate: bool = False) -> str | None:
         return "NOT_PLANNED" if item.state_reason == "DUPLICATE" and not enableDuplicate else item.state_reason
 
     def closing(_info: object, **_: object) -> dict[str, Any]:
