@@ -1,0 +1,34 @@
+"""An agent whose helpers try everything to outlive it. Ends at once when asked to; its helpers do not."""
+
+import os
+import signal
+import sys
+import time
+
+IGNORED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+def helper(*, setsid: bool = False, double: bool = False, stubborn: bool = True) -> None:
+    if os.fork():
+        return
+    if setsid:
+        os.setsid()
+    if double and os.fork():
+        os._exit(0)
+    for number in IGNORED if stubborn else ():
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        time.sleep(1000)
+
+
+print("first line", flush=True)
+helper()
+helper(stubborn=False)
+helper(setsid=True)
+helper(double=True)
+helper(setsid=True, double=True)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("ready", flush=True)
+while True:
+    signal.pause()
