@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from loopctl.model.encode import UNKNOWN_PHASE
 from loopctl.model.plan import CHANGED, FAILED, OK, STALE, Action, Held, Outcome, Plan
 from loopctl.model.rules import Position
 from loopctl.render.clean import shown
-from loopctl.render.view import View, outcome_counts, plan_counts, remarks
+from loopctl.render.view import View, outcome_counts, phases, plan_counts, remarks
 
 _LEVELS = {CHANGED: "notice", OK: "notice", STALE: "warning", FAILED: "error"}
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
@@ -63,7 +62,7 @@ def _held(held: Held) -> str:
 
 
 def _transition(action: Action) -> str:
-    return f"{action.before.phase or UNKNOWN_PHASE} -> {action.after.phase}"
+    return " -> ".join(phases(action))
 
 
 def _finished(lines: Iterable[str], counts: str) -> str:

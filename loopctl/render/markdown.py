@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from loopctl.model.encode import UNKNOWN_PHASE
 from loopctl.model.plan import Action, Held, Outcome, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.render.clean import shown
 from loopctl.render.text import plan_text
-from loopctl.render.view import View, outcome_counts, plan_counts, remarks
+from loopctl.render.view import View, outcome_counts, phases, plan_counts, remarks
 
 _WIDTH = 200
 #: A comment on GitHub holds 65,536 characters.
@@ -91,7 +90,7 @@ def _block(text: str) -> list[str]:
 
 
 def _transition(action: Action) -> str:
-    return f"{action.before.phase or UNKNOWN_PHASE} to {action.after.phase}"
+    return " to ".join(map(escape, phases(action)))
 
 
 def _origin(action: Action) -> str:

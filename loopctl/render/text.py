@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from loopctl.model.encode import UNKNOWN_PHASE
 from loopctl.model.plan import (
     CHANGED,
     CLOSE,
@@ -26,7 +25,7 @@ from loopctl.model.sessions import ABSENT_PANE
 from loopctl.model.text import plural
 from loopctl.model.transcripts import transcript_name
 from loopctl.render.clean import shown
-from loopctl.render.view import View, age, outcome_counts, plan_counts, remarks
+from loopctl.render.view import View, age, outcome_counts, phases, plan_counts, remarks
 
 SYMBOLS = {START: "+", RESUME: "~", RECORD: "~", COMMENT: "~", CLOSE: "-", REAP: "-"}
 HELD_SYMBOL = "!"
@@ -85,7 +84,7 @@ def outcome_text(outcome: Outcome, view: View) -> str:
 
 
 def _transition(action: Action) -> str:
-    return f"{action.before.phase or UNKNOWN_PHASE} -> {action.after.phase}"
+    return " -> ".join(phases(action))
 
 
 def _session(action: Action, plan: Plan, view: View) -> str:
@@ -137,9 +136,11 @@ def _started(action: Action) -> Iterable[tuple[str, str]]:
 
 
 def _transcript(action: Action, view: View) -> str:
-    if not view.transcripts or not action.guard.record_id:
+    try:
+        name = transcript_name(action.ref, action.guard.record_id)
+    except ValueError:
         return KEPT
-    return shown(f"{view.transcripts.rstrip('/')}/{transcript_name(action.ref, action.guard.record_id)}")
+    return shown(f"{view.transcripts.rstrip('/')}/{name}") if view.transcripts else KEPT
 
 
 def _held(held: Held, ref_width: int) -> str:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from loopctl.model import text
+from loopctl.model.encode import UNKNOWN_PHASE
 from loopctl.model.facts import Known, Unknown
 from loopctl.model.items import WorkItem
-from loopctl.model.plan import COMMENT, RESUME, VERBS, Outcome, Plan
+from loopctl.model.plan import COMMENT, RESUME, VERBS, Action, Outcome, Plan
+from loopctl.render.clean import shown
 
 #: Verbs that are rare enough to be counted only when they occur.
 _RARE = (RESUME, COMMENT)
@@ -50,6 +52,11 @@ def outcome_counts(outcome: Outcome) -> str:
     """`Apply: 1 changed, 0 ok, ...`: the numbers of the summary, and no others."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.summary.items())
     return f"Apply{' (interrupted)' if outcome.interrupted else ''}: {counts}."
+
+
+def phases(action: Action) -> tuple[str, str]:
+    """Where the session stands and where it will."""
+    return shown(action.before.phase) or UNKNOWN_PHASE, shown(action.after.phase)
 
 
 def remarks(plan: Plan) -> tuple[str, ...]:

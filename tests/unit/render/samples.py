@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from loopctl.model.facts import Known
 from loopctl.model.plan import (
@@ -140,6 +142,24 @@ def hostile_plan() -> Plan:
         notes=(HOSTILE,),
         problems=(HOSTILE,),
     )
+
+
+def hostile_everywhere() -> Plan:
+    """Every verb, and hostile text in every field that could hold text."""
+
+    def spoilt(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(spoilt, value)) or (HOSTILE,)
+        return HOSTILE if isinstance(value, str) else value
+
+    def spoil(part: Any) -> Any:
+        return replace(part, **{f.name: spoilt(getattr(part, f.name)) for f in fields(part) if f.name != "verb"})
+
+    actions = tuple(
+        replace(spoil(action), before=spoil(action.before), after=spoil(action.after), guard=spoil(action.guard))
+        for action in (replace(a, position=spoil(a.position)) for a in rich_plan().actions)
+    )
+    return replace(hostile_plan(), actions=actions)
 
 
 def outcome() -> Outcome:

@@ -13,7 +13,16 @@ from loopctl.model.plan import Held
 from loopctl.model.rules import Position
 from loopctl.render import RENDERERS, View
 from loopctl.render.markdown import escape
-from tests.unit.render.samples import HOSTILE, closing, hostile_outcome, hostile_plan, outcome, ref, rich_plan
+from tests.unit.render.samples import (
+    HOSTILE,
+    closing,
+    hostile_everywhere,
+    hostile_outcome,
+    hostile_plan,
+    outcome,
+    ref,
+    rich_plan,
+)
 
 MARKDOWN, GITHUB, JSON = RENDERERS["markdown"], RENDERERS["github"], RENDERERS["json"]
 
@@ -32,6 +41,16 @@ def test_foreign_text_leaves_nothing_behind_that_acts(name: str) -> None:
         assert not any(character in text for character in "\x1b\x07\r\u202e\u202c\u200b\u2028\ud800")
         assert text.endswith("\n")
         text.encode("utf-8")
+
+
+@pytest.mark.parametrize("name", ["text", "markdown", "github"])
+def test_foreign_text_is_harmless_in_whatever_field_it_comes(name: str) -> None:
+    text = RENDERERS[name].plan(hostile_everywhere(), View(transcripts=HOSTILE))
+    assert "ghp_EXAMPLE" not in text
+    assert not any(character in text for character in "\x1b\x07\r\u202e\u202c\u200b\u2028\ud800")
+    assert text.splitlines()[-1].startswith("Plan: 1 to start, ")
+    ours = r"::(notice|warning|error) (file|title)="
+    assert all(re.match(ours, line) for line in text.splitlines() if line.startswith("::"))
 
 
 def test_json_is_the_dictionary_in_ascii() -> None:
