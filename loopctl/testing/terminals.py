@@ -1,0 +1,143 @@
+"""A fake of ports.TerminalHost over simulated tmux servers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from loopctl.model.facts import Fact, Known, Unknown
+from loopctl.model.refs import WorkItemRef
+from loopctl.model.sessions import Pane, ServerId, ServerView
+from loopctl.ports import PaneRef, Started, StartSpec
+from loopctl.testing.faults import Faults
+from loopctl.testing.servers import TMUX_VERSION, Servers, SimPane, SimServer, SimSession
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,200}\Z")
+_NO_ANSWER = "tmux did not answer in time"
+ALTERNATE = b"\n--- alternate screen ---\n"
+
+
+class FakeTerminals:
+    """ports.TerminalHost: does nothing on another server, on a pane of another session or under another mark."""
+
+    def __init__(self, servers: Servers, faults: Faults) -> None:
+        """Reach these servers; each call passes `faults`."""
+        self._servers = servers
+        self._faults = faults
+
+    def look(self, socket: str) -> Fact[ServerView]:
+        """All panes; no server is a view without identity, one that hangs is Unknown."""
+        doubt = self._faults.enter("terminals.look")
+        server = self._servers.at(socket)
+        if doubt or server is None:
+            return doubt or Known(ServerView(socket))
+        if server.hangs:
+            return Unknown(_NO_ANSWER)
+        return Known(ServerView(socket, server.id, TMUX_VERSION, self._servers.view(server)))
+
+    def secure(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
+        """Input off, remain-on-exit on."""
+        found, problem = self._reach("secure", socket, server)
+        for pane in self._proved(found, panes):
+            self._servers.effect("secure", pane)
+            pane.input_off = not pane.reopens
+            pane.remain_on_exit = "on"
+        return problem
+
+    def capture(self, socket: str, server: ServerId, panes: Sequence[Pane]) -> Mapping[str, Fact[bytes]]:
+        """The text of each pane that is there."""
+        found, problem = self._reach("capture", socket, server)
+        return {pane.pane_id: self._text(found, pane.pane_id, problem) for pane in panes}
+
+    def remove(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
+        """Kill panes that are dead."""
+        found, problem = self._reach("remove", socket, server)
+        for pane in self._proved(found, panes):
+            if pane.dead and not pane.clings:
+                self._servers.effect("remove", pane)
+                self._servers.drop(pane)
+        return problem
+
+    def nudge(self, socket: str, server: ServerId) -> None:
+        """The server sees exits that it missed."""
+        found, _ = self._reach("nudge", socket, server)
+        if found:
+            self._servers.reap(found)
+
+    def start(self, socket: str, specs: Sequence[StartSpec]) -> Mapping[str, Fact[Started]]:
+        """Make panes; what is wrong with one of them touches no other."""
+        doubt = self._faults.enter("terminals.start")
+        running = self._servers.at(socket)
+        if doubt or (running and running.hangs):
+            return {spec.id: doubt or Unknown(_NO_ANSWER) for spec in specs}
+        return {spec.id: self._start(socket, spec) for spec in specs}
+
+    def mark(self, socket: str, server: ServerId, pane: PaneRef, ref: WorkItemRef) -> str:
+        """Mark the session that shows this pane under this id."""
+        found, problem = self._reach("mark", socket, server)
+        for session, its in list(found.each()) if found else []:
+            if its.pane_id == pane.pane_id and session.session_id == pane.session_id:
+                self._servers.effect("mark", its)
+                session.mark, session.ref = pane.mark, str(ref)
+        return problem
+
+    def _reach(self, method: str, socket: str, server: ServerId) -> tuple[SimServer | None, str]:
+        doubt = self._faults.enter(f"terminals.{method}")
+        found = self._servers.at(socket)
+        if doubt:
+            return None, doubt.reason
+        if found is None:
+            return None, f"no server running on {socket}"
+        if found.hangs:
+            return None, _NO_ANSWER
+        return (found, "") if found.id == server else (None, "another tmux server answers at this socket")
+
+    @staticmethod
+    def _proved(server: SimServer | None, panes: Sequence[PaneRef]) -> list[SimPane]:
+        wanted = {(ref.pane_id, ref.session_id, ref.mark) for ref in panes}
+        each = list(server.each()) if server else []
+        return [pane for session, pane in each if (pane.pane_id, session.session_id, session.mark) in wanted]
+
+    @staticmethod
+    def _text(server: SimServer | None, pane_id: str, problem: str) -> Fact[bytes]:
+        found = server.find(pane_id) if server else None
+        if found is None:
+            return Unknown(problem or "tmux returned no text for this pane")
+        pane = found[1]
+        return Known(pane.text + (ALTERNATE + pane.alternate if pane.alternate is not None else b""))
+
+    def _start(self, socket: str, spec: StartSpec) -> Fact[Started]:
+        problem = self._problem(socket, spec)
+        if problem:
+            return Unknown(problem)
+        session = self._servers.open(socket, spec.name, mark=spec.id, ref=str(spec.ref))
+        mark = spec.env.get("LOOPCTL_SESSION", "")
+        program = self._servers.programs
+        pane = self._servers.split(socket, session, spec.argv, mark=mark, owner=spec.id)
+        pane.remain_on_exit = "on"
+        self._servers.effect("start", pane)
+        server = self._servers.ensure(socket)
+        shown = next(p for p in self._servers.view(server) if p.pane_id == pane.pane_id)
+        self._behave(pane, session, program.get(spec.argv[0], self._servers.machine.processes[pane.pid].habit))
+        return Known(Started(server.id, shown))
+
+    def _behave(self, pane: SimPane, session: SimSession, habit: object) -> None:
+        process = self._servers.machine.processes[pane.pid]
+        if habit is None:
+            self._servers.machine.end(pane.pid)
+        else:
+            process.habit = habit  # type: ignore[assignment]
+
+    def _problem(self, socket: str, spec: StartSpec) -> str:
+        if not _NAME.match(spec.name):
+            return f"{spec.name!r} cannot be a session name: letters, digits, _ and - only"
+        if not spec.argv:
+            return "the harness has no command line"
+        if spec.cwd in self._servers.missing_folders:
+            return f"{spec.cwd} is not a folder"
+        if any("\0" in text for text in (spec.cwd, *spec.argv, *spec.env, *spec.env.values())):
+            return "a NUL cannot be passed on"
+        server = self._servers.at(socket)
+        if server and any(session.name == spec.name for session in server.sessions):
+            return f"duplicate session: {spec.name}"
+        return ""

@@ -1,0 +1,366 @@
+"""Random worlds and random playbooks. A description is a value, so that the same world can be built again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from loopctl.model.items import CLOSED, FORBIDDEN, ISSUE, MERGED, MISSING, MOVED, OPEN, PULL_REQUEST
+from loopctl.model.processes import ProcessId
+from loopctl.model.rules import (
+    END_STATES,
+    REMOVE,
+    RETAIN,
+    RUN,
+    Ensure,
+    ItemMatch,
+    Limits,
+    Match,
+    Play,
+    Playbook,
+    Policy,
+    Position,
+    Rule,
+    SessionMatch,
+)
+from loopctl.model.sessions import (
+    EXITED,
+    GONE,
+    IMPORTED,
+    LOST,
+    PAUSED,
+    REGISTERED,
+    RETAINED,
+    RUNNING,
+    STARTED,
+    UNDEAD,
+    ServerId,
+)
+from loopctl.testing import FORKS, IGNORES, KINDS_OF_CHILDREN, FakeWorld, Habit, SimRecord
+from loopctl.testing.world import SOCKET
+
+OTHER_SOCKET = "/run/user/somebody/default"
+PHASES = (RUNNING, PAUSED, EXITED, LOST, UNDEAD, RETAINED, GONE)
+
+HABITS = (
+    Habit(),
+    Habit(),
+    Habit(after=1.0),
+    Habit(after=4.0, zombie=True),
+    Habit(on_term=IGNORES),
+    Habit(on_term=FORKS),
+    Habit(zombie=True),
+    Habit(unkillable=True, on_term=IGNORES),
+    Habit(refuses="operation not permitted"),
+)
+
+#: What somebody may have done to a record or a pane so that they do not fit any more.
+DEFECTS = (
+    "mark",  # the pane's session carries another mark
+    "unmarked",  # or none
+    "pid",  # the record's process is not the pane's
+    "start",  # the same number, another start time
+    "pane",  # the record's pane id is another session's
+    "session",  # the record's session id is another's
+    "server",  # the record was bound on another server
+    "unbound",  # a crash while it was started: the record has no ids
+    "renamed",  # harmless: the session has another name now
+    "name",  # the record's name is somebody else's session
+    "late",  # tmux misses the exit
+    "reopens",  # somebody turns the input on again
+    "clings",  # the pane is not removed
+    "loose",  # remain-on-exit is off
+)
+
+
+@dataclass(frozen=True)
+class Child:
+    kind: str
+    habit: Habit
+    cleared: bool
+    spared: bool
+
+
+@dataclass(frozen=True)
+class Session:
+    phase: str
+    habit: Habit
+    children: tuple[Child, ...]
+    defect: str
+    origin: str
+    socket: str
+    runner: str
+    machine: str
+    beside: bool
+    attached: bool
+    grouped: bool
+
+
+@dataclass(frozen=True)
+class Item:
+    number: int
+    state: str
+    kind: str
+    labelled: bool
+    silence: str
+    node: str
+    sessions: tuple[Session, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    items: tuple[Item, ...]
+    foreign: int
+    foreign_mark: bool
+    hanging: bool
+    unlinked: bool
+    inside: int
+    listing_down: bool
+    keep: bool
+    kill: bool
+
+
+@dataclass
+class Built:
+    world: FakeWorld
+    records: list[tuple[Item, Session, SimRecord]]
+
+
+children = st.builds(
+    Child,
+    kind=st.sampled_from(KINDS_OF_CHILDREN),
+    habit=st.sampled_from(HABITS),
+    cleared=st.sampled_from((False, False, True)),
+    spared=st.sampled_from((False, False, False, True)),
+)
+
+sessions = st.builds(
+    Session,
+    phase=st.sampled_from((*PHASES, RUNNING, RUNNING)),
+    habit=st.sampled_from(HABITS),
+    children=st.lists(children, max_size=3).map(tuple),
+    defect=st.sampled_from(("",) * 14 + DEFECTS),
+    origin=st.sampled_from((STARTED, STARTED, REGISTERED, IMPORTED)),
+    socket=st.sampled_from((SOCKET, SOCKET, OTHER_SOCKET)),
+    runner=st.sampled_from(("tmux",) * 7 + ("process",)),
+    machine=st.sampled_from(("",) * 7 + ("laptop",)),
+    beside=st.sampled_from((False, False, False, True)),
+    attached=st.booleans(),
+    grouped=st.sampled_from((False,) * 5 + (True,)),
+)
+
+_STATES = (OPEN, OPEN, CLOSED, CLOSED, CLOSED, MERGED, MISSING, MOVED, FORBIDDEN)
+items = st.builds(
+    Item,
+    number=st.just(0),
+    state=st.sampled_from(_STATES),
+    kind=st.sampled_from((ISSUE, PULL_REQUEST)),
+    labelled=st.booleans(),
+    silence=st.sampled_from(("",) * 5 + ("unknown", "omitted", "outside")),
+    node=st.sampled_from(("", "", "", "same", "other")),
+    sessions=st.lists(sessions, max_size=2).map(tuple),
+)
+
+
+def _numbered(drawn: list[Item]) -> tuple[Item, ...]:
+    return tuple(replace(item, number=number) for number, item in enumerate(drawn, 1))
+
+
+scenes = st.builds(
+    Scene,
+    items=st.lists(items, min_size=1, max_size=5).map(_numbered),
+    foreign=st.integers(0, 2),
+    foreign_mark=st.booleans(),
+    hanging=st.sampled_from((False,) * 7 + (True,)),
+    unlinked=st.sampled_from((False,) * 7 + (True,)),
+    inside=st.sampled_from((-1,) * 7 + (0,)),
+    listing_down=st.sampled_from((False,) * 5 + (True,)),
+    keep=st.booleans(),
+    kill=st.sampled_from((True, True, True, False)),
+)
+
+
+def build(scene: Scene) -> Built:
+    policy = Policy(
+        keep_session_on_close=scene.keep,
+        kill_harness_on_close=scene.kill,
+        spawn_workdir="/srv/work",
+        spare=("tmux:*", "ssh-agent"),
+    )
+    world = FakeWorld(policy=policy)
+    for _ in range(scene.foreign):
+        name = f"somebody-{len(world.machine.processes)}"
+        world.foreign(name, mark="abc-foreign" if scene.foreign_mark else "")
+        world.machine.spawn("mine-own-business")
+    built = Built(world, [])
+    for item in scene.items:
+        ref = world.item(
+            f"demo/app#{item.number}",
+            item.state,
+            kind=item.kind,
+            labels=("loop",) if item.labelled else (),
+            node_id="node" if item.node else "",
+            silent="the provider is silent" if item.silence == "unknown" else "",
+        )
+        if item.silence == "omitted":
+            world.provider.omitted.add(ref)
+        if item.silence == "outside":
+            world.provider.outside.add(ref)
+        for session in _possible(item.sessions):
+            built.records.append((item, session, _add(world, str(ref), item, session)))
+    for _, session, made in built.records:
+        _spoil(world, session, made)
+    _world_faults(world, scene, built)
+    return built
+
+
+def _possible(wanted: tuple[Session, ...]) -> tuple[Session, ...]:
+    """One open record an item and machine: the older ones of two are closed."""
+    first = wanted[:1]
+    if len(wanted) > 1 and first[0].phase not in {UNDEAD, RETAINED, GONE}:
+        first = (replace(first[0], phase=RETAINED),)
+    return (*first, *wanted[1:])
+
+
+def _add(world: FakeWorld, ref: str, item: Item, session: Session) -> SimRecord:
+    made = world.session(
+        ref,
+        session.phase,
+        habit=session.habit,
+        socket=session.socket,
+        origin=session.origin,
+        machine=session.machine,
+        runner=session.runner,
+        node_id={"": "", "same": "node", "other": "former-node"}[item.node],
+    )
+    if made.pane is None or made.session is None:
+        return made
+    for child in session.children:
+        name, argv = ("ssh-agent", ("ssh-agent", "-s")) if child.spared else ("", ())
+        process = world.child(made, child.kind, name=name, argv=argv, habit=child.habit, cleared=child.cleared)
+        if child.spared and child.kind not in {"child", "nohup"}:
+            process.owner = ""  # a server of others: it is spared
+    if session.phase in {LOST, GONE}:
+        return made
+    made.session.attached = int(session.attached)
+    if session.beside:
+        world.beside(made)
+    if session.grouped:
+        world.servers.group(session.socket, made.session, f"{made.session.name}-view")
+    return made
+
+
+def _spoil(world: FakeWorld, session: Session, made: SimRecord) -> None:  # noqa: C901 - one defect a case
+    if made.session is None or made.pane is None or made.process is None:
+        return
+    edit: dict[str, Any] = {}
+    match session.defect:
+        case "mark":
+            made.session.mark = "ffffffff-0000"
+        case "unmarked":
+            made.session.mark = ""
+        case "pid":
+            edit["pane"] = ProcessId(made.process.pid + 1, made.process.start)
+        case "start":
+            edit["pane"] = ProcessId(made.process.pid, "sim:0")
+        case "pane":
+            other = world.servers.split(session.socket, world.keep_alive(session.socket))
+            edit["pane_id"] = other.pane_id
+        case "session":
+            edit["session_id"] = world.keep_alive(session.socket).session_id
+        case "server":
+            edit["server"] = ServerId(4242, 1)
+        case "unbound":
+            edit |= {"server": None, "session_id": "", "pane_id": "", "pane": None}
+        case "renamed":
+            made.session.name += "-renamed"
+        case "name":
+            edit["name"] = world.keep_alive(session.socket).name
+        case "loose":
+            made.pane.remain_on_exit = "off"
+        case "late" | "reopens" | "clings":
+            setattr(made.pane, session.defect, True)
+    if edit:
+        world.registry.edit(made.id, **edit)
+
+
+def _world_faults(world: FakeWorld, scene: Scene, built: Built) -> None:
+    world.provider.listing_down = "the listing was cut" if scene.listing_down else ""
+    server = world.servers.at(OTHER_SOCKET)
+    if server and scene.hanging:
+        server.hangs = True
+    if server and scene.unlinked:
+        world.servers.unlink(OTHER_SOCKET)
+    if 0 <= scene.inside < len(built.records):
+        made = built.records[scene.inside][2]
+        if made.process and world.machine.alive(made.process):
+            world.inside(made)
+
+
+_CLOSING = (
+    ItemMatch(state=(CLOSED, MERGED)),
+    ItemMatch(state=(CLOSED, MERGED)),
+    ItemMatch(state=(CLOSED,)),
+    ItemMatch(state=(MERGED,), kind=(PULL_REQUEST,)),
+    ItemMatch(state=(MISSING,)),
+    ItemMatch(state=(CLOSED, MERGED), closed_for=10.0),
+    ItemMatch(state=(CLOSED, MERGED), repo=("demo/*",)),
+    ItemMatch(labels=("loop",), state=(CLOSED,)),
+)
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Rule:
+    wanted = draw(st.sampled_from((*END_STATES, RETAIN, REMOVE)))
+    phases: tuple[str, ...] = ()
+    if wanted == RUN:
+        item = draw(st.sampled_from((ItemMatch(state=(OPEN,), labels=("loop",)), ItemMatch(state=(OPEN,)))))
+    else:
+        item = draw(st.sampled_from(_CLOSING))
+        phases = draw(st.sampled_from(((), (), (), (RUNNING,), (EXITED, LOST), (RETAINED,), (UNDEAD,))))
+    ending = wanted != RUN
+    return Rule(
+        "a rule",
+        Position("random.yml", 1),
+        Match(item, SessionMatch(phase=phases)),
+        Ensure(
+            session=wanted,
+            kill_harness=draw(st.sampled_from((None, None, None, True, False))) if ending else None,
+            grace=draw(st.sampled_from((None, 0.0, 2.0))) if ending else None,
+            transcript=draw(st.sampled_from((None, None, "kept", "discarded"))) if ending else None,
+        ),
+    )
+
+
+def _playbook(drawn: list[Rule]) -> Playbook:
+    numbered = tuple(
+        replace(rule, name=f"rule {n}", position=Position("random.yml", n * 10)) for n, rule in enumerate(drawn, 1)
+    )
+    play = Play("random", Position("random.yml", 1), ("all",), numbered, Limits(1000, 1.0))
+    return Playbook((play,), (("random.yml", "0" * 64),))
+
+
+playbooks = st.lists(rules(), min_size=1, max_size=4).map(_playbook)
+
+
+_HARD_HABITS = tuple(habit for habit in HABITS if habit.unkillable or habit.refuses)
+
+
+def may_end(item: Item, session: Session) -> bool:
+    """Whether, in truth, this session's item is known to have ended, and the session is this machine's."""
+    ended = item.state in {CLOSED, MERGED, MISSING}
+    return ended and not item.silence and item.node != "other" and not session.machine
+
+
+def is_hard(session: Session) -> bool:
+    """Whether ending this session may rightly fail."""
+    habits = (session.habit, *(child.habit for child in session.children))
+    return any(habit in _HARD_HABITS for habit in habits) or session.defect in {"reopens", "clings"}
+
+
+def leaves_nothing(session: Session) -> bool:
+    """Whether each of its processes can be found: none has shed all that ties it to the session."""
+    shed = any(child.cleared for child in session.children)
+    return not shed and not session.defect and not is_hard(session)
