@@ -66,7 +66,8 @@ def read_reply(code: int, stdout: bytes, stderr: str, host: str) -> Answer | Fai
         return http_failure(http, host)
     document = _json(http.body)
     if not isinstance(document, dict):
-        return Failure(f"GitHub: {'the answer is not JSON, or cut short' if http.body.strip() else 'empty answer'}")
+        said = clean(stderr)  # gh drops a body that breaks off, and only says so
+        return Failure("GitHub: the answer is no JSON, empty or cut short" + (f" ({said})" if said else ""))
     return _graphql(document, code, stderr)
 
 
