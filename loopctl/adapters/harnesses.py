@@ -94,7 +94,7 @@ class CommandHarness:
 
     def _program(self) -> str:
         hint = f"install it, or set harnesses.{self.name}.argv in the config"
-        if not self._argv:
+        if not any(self._argv[:1]):
             raise StateError(f"harness {self.name} has no command line", hint=hint)
         found = shutil.which(self._argv[0], path=self._environ.get("PATH", os.defpath))
         if not found:

@@ -165,6 +165,15 @@ def test_config_adds_and_overrides(environ: dict[str, str], tmp_path: Path) -> N
     assert harnesses["own"].argv("p", "s") == (agent, "-q")
 
 
+def test_extra_arguments_come_after_the_program(environ: dict[str, str]) -> None:
+    extra = {"claude": ("--model", "opus"), "own": ("-q",), "nobody": ("-x",)}
+    harnesses = build_harnesses({"own": Settings(("agent", "{prompt}"))}, environ, extra)
+    assert harnesses["claude"].argv("p", "s")[1:] == ("--model", "opus", "--session-id", "s", "--", "p")
+    assert harnesses["own"].argv("p", "")[1:] == ("-q", "p")
+    assert harnesses["codex"].argv("p", "")[1:] == ("--", "p")
+    assert "nobody" not in harnesses
+
+
 def test_only_named_variables_are_passed_on(environ: dict[str, str]) -> None:
     harness = CommandHarness("x", ("agent",), {"B": "2"}, ("API_KEY", "MISSING"), environ)
     assert harness.env() == {"API_KEY": "k", "B": "2"}
