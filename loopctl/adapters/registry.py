@@ -11,6 +11,7 @@ import sqlite3
 import sys
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -48,6 +49,10 @@ class SqliteRegistry:
         self._path = root / "registry.db"
         self._now = now
         self._lock_timeout = lock_timeout
+        # Kept open: closing the last connection writes the log back, which costs more than a transaction.
+        self._db: sqlite3.Connection | None = None
+        self._close: Callable[[], object] | None = None
+        self._inode = (0, 0)
 
     @property
     def identity(self) -> str:
@@ -120,29 +125,39 @@ class SqliteRegistry:
         """One short transaction. Any doubt about the file is a StateError that names it."""
         if create:
             make_root(self._root)
-        if self._path.is_symlink():
-            msg = f"{self._path} is a symbolic link: refused"
-            raise StateError(msg)
         try:
-            db = self._connect(create)
-            try:
-                with db:
-                    db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                    self._check(db)
-                    yield db
-            finally:
-                db.close()
-        except sqlite3.Error as error:
+            db = self._connection(create)
+            with db:
+                db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                yield db
+        except (sqlite3.Error, OSError) as error:
+            self._drop()
             msg = f"{self._path}: {error}"
             raise StateError(msg, hint="nothing was done, and the file was left as it is") from error
 
-    def _connect(self, create: bool) -> sqlite3.Connection:
+    def _connection(self, create: bool) -> sqlite3.Connection:
+        """The open connection, as long as the file is still the one that it was opened on."""
+        if self._path.is_symlink():
+            msg = f"{self._path} is a symbolic link: refused"
+            raise StateError(msg)
         if create and not self._path.exists():
             self._create()
-        elif self._path.stat().st_size == 0:
+        info = self._path.stat()
+        if info.st_size == 0:
             msg = "the file is empty: it was cut short, or is no registry"
             raise sqlite3.DatabaseError(msg)
-        return _connection(self._path)
+        if self._db is None or self._inode != (info.st_dev, info.st_ino):
+            self._drop()
+            db = _connection(self._path)
+            self._close = weakref.finalize(self, db.close)
+            self._db, self._inode = db, (info.st_dev, info.st_ino)
+            self._check(db)
+        return self._db
+
+    def _drop(self) -> None:
+        if self._db is not None and self._close is not None:
+            self._close()
+            self._db = None
 
     def _create(self) -> None:
         """Make the file whole under another name, then give it its own: no crash leaves half of one."""

@@ -117,11 +117,12 @@ class Tmux:
         self._script(socket, server, ["run-shell -b true"])
 
     def mark(self, socket: str, server: ServerId, pane: PaneRef, ref: WorkItemRef) -> str:
-        """Put our marks on a session that is taken over."""
-        session = quote(pane.session_id)
-        body = f"set-option -t {session} @loopctl_id {quote(_mark(pane.mark))} ; set-option -t {session} @loopctl_ref {quote(str(ref))}"
-        inside = f"#{{==:#{{session_id}},{pane.session_id}}}"
-        return self._script(socket, server, [f"if-shell -F -t {quote(pane.pane_id)} {quote(inside)} {{ {body} }}"])[1]
+        """Put our marks on a session that is taken over, unless it carries another one by now."""
+        session, mark = quote(pane.session_id), _mark(pane.mark)
+        body = f"set-option -t {session} @loopctl_id {quote(mark)} ; set-option -t {session} @loopctl_ref {quote(str(ref))}"
+        free = f"#{{||:#{{?@loopctl_id,0,1}},#{{==:#{{@loopctl_id}},{mark}}}}}"
+        test = f"#{{&&:#{{==:#{{session_id}},{pane.session_id}}},{free}}}"
+        return self._script(socket, server, [f"if-shell -F -t {quote(pane.pane_id)} {quote(test)} {{ {body} }}"])[1]
 
     def start(self, socket: str, specs: Sequence[StartSpec]) -> Mapping[str, Fact[Started]]:
         """Make panes in one invocation, which also starts the server where there is none."""
@@ -230,7 +231,8 @@ def _capture_lines(pane: Pane, nonce: str) -> Iterator[str]:
         if pane.history:
             parts = {"history": "-S - -E -1"} | parts
     for name, flags in parts.items():
-        begin, end = (quote(f"{nonce} {pane.pane_id} {word}") for word in (name, "end"))
+        # Without the pane's "%": display-message reads that as a time format.
+        begin, end = (quote(f"{nonce} {pane.pane_id[1:]} {word}") for word in (name, "end"))
         # A chain stops at its first error: a part without its end is of a pane that is not there.
         yield f"display-message -p {begin} ; capture-pane -p -J {flags} -t {target} ; display-message -p {end}"
 

@@ -155,12 +155,12 @@ def _version(text: str) -> tuple[int, int]:
 def split_captures(data: bytes, nonce: str) -> dict[tuple[str, str], bytes]:
     """Cut the output of many captures at our marker lines: (pane id, part) -> text, whole parts only."""
     parts: dict[tuple[str, str], bytes] = {}
-    pieces = re.split(rb"^" + nonce.encode() + rb" (%\d+) (\w+)\n", data, flags=re.MULTILINE)
+    pieces = re.split(rb"^" + nonce.encode() + rb" (\d+) (\w+)\n", data, flags=re.MULTILINE)
     # pieces: text before, then (pane, word, text) for each marker.
     markers = list(zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True))
     for (pane, name, text), (next_pane, next_name, _) in itertools.pairwise(markers):
         if name != b"end" and (next_pane, next_name) == (pane, b"end"):
-            parts[pane.decode(), name.decode()] = text
+            parts[f"%{pane.decode()}", name.decode()] = text
     return parts
 
 
