@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -128,7 +129,7 @@ def make_world(
         socket=own,
         now=_now,
         clock=time.monotonic,
-        pause=time.sleep,
+        pause=_pause,
         interrupted=lambda: False,
         progress=lambda text: None,
     )
@@ -159,6 +160,10 @@ def one_rule(
     rule = Rule("the rule", Position("test.yml", 3, 5), match, ensure or Ensure(session=RETAIN))
     play = Play("the play", Position("test.yml", 1, 1), ("all",), (rule,), limits or Limits(1000, 1.0))
     return Playbook((play,))
+
+
+def _pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
 
 
 def _now() -> datetime:
