@@ -98,11 +98,17 @@ class TerminalHost(Protocol):
         ...
 
     def start(self, socket: str, specs: Sequence[StartSpec]) -> Mapping[str, Fact[Started]]:
-        """Make panes in one invocation, remain-on-exit and marks included; by spec id."""
+        """Make panes in one invocation, remain-on-exit and marks included; by spec id.
+
+        An Unknown of kind REFUSED says that certainly no pane was made; any other that it cannot be told.
+        """
         ...
 
     def mark(self, socket: str, server: ServerId, pane: PaneRef, ref: WorkItemRef) -> str:
-        """Put our marks (`pane.mark` and the ref) on a session that is taken over. Returns an error text, or ""."""
+        """Put our marks (`pane.mark` and the ref) on a session that is taken over, unless it carries another mark.
+
+        Returns an error text, or "" (which proves nothing: read the mark back).
+        """
         ...
 
 
@@ -172,6 +178,10 @@ class Transcripts(Protocol):
 
     def save(self, record: SessionRecord, text: bytes) -> str:
         """Write it whole, durably, readable by the owner only; returns the path. Raises StateError."""
+        ...
+
+    def load(self, record: SessionRecord) -> bytes:
+        """What was saved for this session, b"" when nothing was. Raises StateError."""
         ...
 
     def prove_writable(self) -> None:

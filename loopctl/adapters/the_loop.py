@@ -121,10 +121,13 @@ def _pull_requests(data: Mapping[str, object], owner: LoopRecord, path: str) -> 
 
 def _text(folder: int, name: str) -> str:
     handle = os.open(name, _OPEN_FILE, dir_fd=folder)
-    with os.fdopen(handle, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(errno.EINVAL, "is no regular file")
-        data = file.read(_MOST_BYTES + 1)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            data = file.read(_MOST_BYTES + 1)
+    finally:
+        os.close(handle)
     if len(data) > _MOST_BYTES:
         raise OSError(errno.EFBIG, f"is larger than {_MOST_BYTES // 1024} KiB")
     return data.decode("utf-8")

@@ -63,7 +63,7 @@ class Server:
 
     def marks(self) -> dict[str, str]:
         lines = self.run("list-panes", "-a", "-F", "#{pane_id} #{@loopctl_id}").splitlines()
-        return dict((*line.split(), "")[:2] for line in lines)
+        return {pane: mark for pane, _, mark in (line.partition(" ") for line in lines)}
 
 
 @pytest.fixture
