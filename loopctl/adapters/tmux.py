@@ -28,7 +28,7 @@ from loopctl.adapters.tmux_format import (
     split_captures,
     tidy,
 )
-from loopctl.model.facts import Fact, Known, Unknown
+from loopctl.model.facts import REFUSED, Fact, Known, Unknown
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import Pane, ServerId, ServerView
 from loopctl.ports import PaneRef, Started, StartSpec
@@ -131,11 +131,12 @@ class Tmux:
         for spec in specs:
             problem = _spec_problem(spec)
             if problem:
-                result[spec.id] = Unknown(problem)
+                result[spec.id] = Unknown(problem, REFUSED)
             else:
                 good.append(spec)
         if len(os.fsencode(socket)) > _LONGEST_SOCKET:
-            return result | {s.id: Unknown(f"{socket}: too long for a socket; set tmux.socket") for s in good}
+            too_long = Unknown(f"{socket}: too long for a socket; set tmux.socket", REFUSED)
+            return result | {s.id: too_long for s in good}
         if not good:
             return result
         nonce = f"loopctl-{secrets.token_hex(16)}"
@@ -145,9 +146,9 @@ class Tmux:
         lines += [_start_line(spec, nonce) for spec in good]
         done = self._run(socket, ["start-server", ";", "source-file", "-"], stdin="\n".join(lines) + "\n")
         made = _started(done.stdout.decode(errors="replace"), nonce)
-        why = "tmux did not answer in time" if done.timed_out else _first_line(done.stderr) or "tmux made no pane"
+        why = Unknown("tmux did not answer in time") if done.timed_out else _why_not(done.stderr)
         for spec in good:
-            result[spec.id] = Known(made[spec.id]) if spec.id in made else Unknown(why)
+            result[spec.id] = Known(made[spec.id]) if spec.id in made else why
         return result
 
     def _script(self, socket: str, server: ServerId, lines: Sequence[str]) -> tuple[bytes, str]:
@@ -174,6 +175,11 @@ def _mark(text: str) -> str:
 
 def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
+
+
+def _why_not(said: str) -> Unknown:
+    """A chain stops where it fails, and new-session is its first command: with a complaint there is no pane."""
+    return Unknown(_first_line(said), REFUSED) if said.strip() else Unknown("tmux made no pane and did not say why")
 
 
 def _socket_doubt(socket: str) -> Fact[ServerView] | None:

@@ -42,6 +42,20 @@ class TranscriptFolder:
             _write(folder, text, name)
         return str(target)
 
+    def load(self, record: SessionRecord) -> bytes:
+        """What was saved for this session, b"" when nothing was. Raises StateError."""
+        name = _name(record)
+        target = self._folder / name
+        if not self._folder.exists():
+            return b""
+        with _explained(target), _opened(self._folder) as folder:
+            try:
+                handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            except FileNotFoundError:
+                return b""
+            with os.fdopen(handle, "rb") as file:
+                return file.read()
+
     def prove_writable(self) -> None:
         """Write something and take it back. Raises StateError with what and where."""
         with _explained(self._folder), _opened(self._folder) as folder:

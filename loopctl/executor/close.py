@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from loopctl.errors import StateError
 from loopctl.executor.close_processes import Ending, end_processes, snapshot
 from loopctl.model.facts import Known, Unknown
-from loopctl.model.plan import CHANGED, FAILED, Action, Result
+from loopctl.model.plan import CHANGED, FAILED, REAP, Action, Result
 from loopctl.model.rules import KEPT
 from loopctl.model.sessions import (
     CLOSED_STATUS,
@@ -32,6 +32,7 @@ from loopctl.ports import PaneRef, World
 
 #: How long tmux may take to show a pane as dead after its process has gone.
 VERIFY_WAIT = 5.0
+_LATER = b"\n--- later ---\n"
 
 
 @dataclass(slots=True)
@@ -123,7 +124,7 @@ def _secure(cases: Sequence[Case], world: World) -> None:
 def _save_transcripts(cases: Sequence[Case], world: World) -> None:
     wanted = [case for case in cases if case.action.after.transcript == KEPT and case.panes]
     # A retained pane that is only removed was written down when it was closed.
-    wanted = [case for case in wanted if not (case.record.status == CLOSED_STATUS and case.record.transcript)]
+    wanted = [case for case in wanted if not (case.action.verb == REAP and case.record.transcript)]
     for case, text in _capture(wanted, world):
         if isinstance(text, Unknown):
             case.problem = f"the transcript could not be read: {text.reason}"
@@ -132,15 +133,25 @@ def _save_transcripts(cases: Sequence[Case], world: World) -> None:
 
 
 def _save_last_words(cases: Sequence[Case], world: World) -> None:
-    """What an agent says on its way out belongs to the record. Where it left the alternate screen, what that showed stays."""
-    wanted = [case for case in cases if case.transcript and case.panes]
-    for case, text in _capture(wanted, world):
-        if isinstance(text, Known) and not case.panes[0].alternate and not _was_alternate(case):
+    """What an agent says on its way out belongs to the record."""
+    for case, text in _capture([case for case in cases if case.transcript and case.panes], world):
+        if isinstance(text, Known):
             _save(case, text.value, world)
 
 
-def _was_alternate(case: Case) -> bool:
-    return bool(case.sighting.pane and case.sighting.pane.alternate)
+def joined(before: bytes, now: bytes, height: int) -> bytes:
+    """One text of two captures of a pane, with nothing of the first one lost.
+
+    The later one stands for both where it begins like the first (but for the last screen, which a program repaints);
+    else (it was cleared, or the history was full) it is put after it.
+    """
+    lines = before.splitlines(keepends=True)
+    settled = b"".join(lines[: max(0, len(lines) - height)])
+    if now.startswith(before.rstrip()) or (settled and now.startswith(settled) and len(now) >= len(before)):
+        return now
+    if not now.strip() or before.endswith(now):
+        return before
+    return before + _LATER + now
 
 
 def _capture(cases: Sequence[Case], world: World) -> Iterable[tuple[Case, Known[bytes] | Unknown]]:
@@ -151,8 +162,14 @@ def _capture(cases: Sequence[Case], world: World) -> Iterable[tuple[Case, Known[
 
 
 def _save(case: Case, text: bytes, world: World) -> None:
+    height = max((pane.height for pane in case.panes), default=0)
     try:
-        case.transcript = world.transcripts.save(case.record, text)
+        before = world.transcripts.load(case.record)
+        whole = joined(before, text, height)
+        unchanged = whole == before and before
+        case.transcript = (
+            world.transcripts.path(case.record) if unchanged else world.transcripts.save(case.record, whole)
+        )
     except StateError as error:
         case.problem = error.message
 

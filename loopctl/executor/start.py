@@ -7,11 +7,11 @@ panes for one item.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from loopctl.errors import LoopctlError
-from loopctl.model.facts import Fact, Known, Unknown
+from loopctl.model.facts import REFUSED, Fact, Known, Unknown
 from loopctl.model.observed import Subject, known_item
 from loopctl.model.plan import CHANGED, FAILED, Action, Result
 from loopctl.model.processes import ProcessTable
@@ -28,12 +28,19 @@ def start_all(actions: Sequence[tuple[Action, Subject]], world: World) -> list[R
             ready[index] = _prepare(action, subject, world)
         except LoopctlError as error:
             results[index] = Result(action, FAILED, error.message + (f" ({error.hint})" if error.hint else ""))
-    started = world.terminals.start(world.socket, [spec for _, spec in ready.values()]) if ready else {}
+    started = _start([spec for _, spec in ready.values()], world) if ready else {}
     table = world.processes.look()
     for index, (record, spec) in ready.items():
         action = actions[index][0]
         results[index] = _finish(action, record, started.get(spec.id, Unknown("tmux made no pane")), table, world)
     return [results[index] for index in range(len(actions))]
+
+
+def _start(specs: list[StartSpec], world: World) -> Mapping[str, Fact[Started]]:
+    try:
+        return world.terminals.start(world.socket, specs)
+    except LoopctlError as error:
+        return {spec.id: Unknown(error.message, REFUSED) for spec in specs}
 
 
 def _prepare(action: Action, subject: Subject, world: World) -> tuple[SessionRecord, StartSpec]:
@@ -71,8 +78,9 @@ def _finish(
     action: Action, record: SessionRecord, made: Fact[Started], table: Fact[ProcessTable], world: World
 ) -> Result:
     if isinstance(made, Unknown):
-        # Only where tmux said why is it certain that no pane came to be.
-        world.registry.remove(record)
+        # Where it cannot be told whether a pane was made, the record stays: the pane is found again by its mark.
+        if made.kind == REFUSED:
+            world.registry.remove(record)
         world.journal.emit("session.start_failed", "error", ref=str(record.ref), session=record.id, reason=made.reason)
         return Result(action, FAILED, made.reason)
     pane = made.value.pane

@@ -13,6 +13,8 @@ UNOBSERVED = "unobserved"
 OUTSIDE = "outside"
 #: It was not asked for, because nothing depended on it.
 UNASKED = "unasked"
+#: It was refused: what was asked for certainly did not happen.
+REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)

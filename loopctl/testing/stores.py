@@ -162,6 +162,11 @@ class FakeTranscripts:
         self.files[path] = text
         return path
 
+    def load(self, record: SessionRecord) -> bytes:
+        """What was kept."""
+        self._faults.enter("transcripts.load")
+        return self.files.get(self.path(record), b"")
+
     def prove_writable(self) -> None:
         """Fails where it was told to."""
         self._faults.enter("transcripts.prove_writable")

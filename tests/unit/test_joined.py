@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from loopctl.executor.close import joined
+
+HEIGHT = 3
+OLD = b"1\n2\n3\n4\n5\n6\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "whole"),
+    [
+        pytest.param(b"", OLD, OLD, id="nothing before"),
+        pytest.param(OLD, OLD, OLD, id="the same"),
+        pytest.param(OLD, OLD + b"bye\n", OLD + b"bye\n", id="last words"),
+        pytest.param(OLD, b"1\n2\n3\n4\nfive!\nsix!\n", b"1\n2\n3\n4\nfive!\nsix!\n", id="repainted"),
+        pytest.param(OLD, b"bye\n", OLD + b"\n--- later ---\nbye\n", id="cleared"),
+        pytest.param(OLD, b"2\n3\n4\n5\n6\n7\n", OLD + b"\n--- later ---\n2\n3\n4\n5\n6\n7\n", id="history full"),
+        pytest.param(OLD, b"\n\n", OLD, id="gone blank"),
+        pytest.param(OLD + b"\n--- later ---\nbye\n", b"bye\n", OLD + b"\n--- later ---\nbye\n", id="twice"),
+        pytest.param(b"1\n2\n", b"other\n", b"1\n2\n\n--- later ---\nother\n", id="a short one, cleared"),
+    ],
+)
+def test_no_word_is_lost(before: bytes, now: bytes, whole: bytes) -> None:
+    assert joined(before, now, HEIGHT) == whole
