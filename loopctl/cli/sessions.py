@@ -10,6 +10,7 @@ import click
 
 from loopctl.cli.options import config_option, format_option, parse_ref, table_format_option
 from loopctl.cli.output import out, say
+from loopctl.cli.sessions_take import import_, register
 from loopctl.errors import LoopctlError, StateError, UsageError
 from loopctl.model.facts import Known, Unknown
 from loopctl.model.observed import Observation, Subject
@@ -25,6 +26,10 @@ def sessions() -> None:
 
     A session is named by its work item (github:octo/app#15) or by the first letters of its id.
     """
+
+
+sessions.add_command(register)
+sessions.add_command(import_)
 
 
 @sessions.command("list")

@@ -28,6 +28,7 @@ from loopctl.cli.output import Progress, out, say, wants_color
 from loopctl.config import Config, load_config
 from loopctl.executor import excess, way_on
 from loopctl.model.plan import Outcome, Plan
+from loopctl.model.the_loop import LoopFolder
 from loopctl.ports import Journal, Provider, World
 from loopctl.render import RENDERERS, View
 
@@ -191,6 +192,13 @@ def read_events(
         return ()
     start = parse_since(since, datetime.now(UTC)) if since else None
     return read_log(Path(config.event_log.path), types, item, start, limit, follow)
+
+
+def read_the_loop(folder: str) -> LoopFolder:
+    """The session records of the-loop in a folder. Raises StateError when it cannot be read."""
+    from loopctl.adapters.the_loop import read_loop_folder
+
+    return read_loop_folder(Path(folder).expanduser().absolute())
 
 
 def attach_terminal(socket: str, pane: str, *, read_only: bool) -> None:
