@@ -103,12 +103,14 @@ def _unknown_keys(document: Document, fault: _Fault) -> Iterator[Problem]:
 
 
 def _missing_keys(document: Document, fault: _Fault) -> Iterator[Problem]:
-    wanted = [key for key in fault.wanted if key not in fault.instance]
+    known = fault.schema.get("properties", {})
+    strangers = [key for key in fault.instance if key not in known]
     # One error is raised for each missing key; all of them name the same list.
-    for key in wanted:
-        close = [other for other in fault.instance if did_you_mean(other, [key])]
-        hint = "" if close else str(fault.schema.get("properties", {}).get(key, {}).get("description", ""))
-        yield document.problem(fault.path, f"{_name(fault.path)} has no {shown(key)}", hint)
+    for key in fault.wanted:
+        # A misspelt key is told once, at the misspelling.
+        if key not in fault.instance and not any(did_you_mean(other, [key]) for other in strangers):
+            hint = str(known.get(key, {}).get("description", ""))
+            yield document.problem(fault.path, f"{_name(fault.path)} has no {shown(key)}", hint)
 
 
 def _value_problem(fault: _Fault) -> tuple[str, str]:

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loopctl.config import Config, HarnessConfig, Source, Webhook, load_config
+from loopctl.model.processes import ProcessId, ProcessInfo, is_spared
+from loopctl.model.rules import Policy
+from loopctl.playbook.schema import schema
+from tests.unit.playbook.support import problems_of, told
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    # Sockets have short paths: pytest's own folders are too long for one.
+    return {"HOME": str(tmp_path / "home"), "XDG_STATE_HOME": "/s", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
+
+
+def loaded(tmp_path: Path, env: dict[str, str], text: str) -> Config:
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    return load_config(str(path), env, tmp_path)
+
+
+def test_without_a_config_everything_has_a_default(tmp_path: Path, env: dict[str, str]) -> None:
+    config = load_config(None, env, tmp_path)
+    assert (config.path, config.warnings, config.sources, config.harnesses) == ("", (), (), {})
+    assert (config.state_root, config.socket, config.event_log.path) == (
+        "/s/loopctl",
+        "/s/loopctl/tmux.sock",
+        "/s/loopctl/events.jsonl",
+    )
+    assert config.event_log.enabled and config.history_limit == 50_000 and config.machine
+    policy = config.policy
+    assert (policy.keep_session_on_close, policy.kill_harness_on_close, policy.remain_on_exit) == (True, True, True)
+    assert (policy.harness_kill_grace_seconds, policy.default_harness) == (5.0, "claude")
+    assert config.webhook == Webhook("127.0.0.1", 8787, "/gh-webhook", "THE_LOOP_GH_WEBHOOK_SECRET")
+    assert (config.polling.interval_seconds, config.polling.max_retries) == (60.0, 3)
+    assert config.spawn_workdir == str(tmp_path)
+
+
+def test_the_defaults_of_the_schema_are_those_of_the_model() -> None:
+    tmux = schema("config")["$defs"]["routing"]["properties"]["tmux"]["properties"]
+    model = Policy()
+    assert tmux["keepSessionOnClose"]["default"] == model.keep_session_on_close
+    assert tmux["killHarnessOnClose"]["default"] == model.kill_harness_on_close
+    assert tmux["harnessKillGraceSeconds"]["default"] == model.harness_kill_grace_seconds
+    assert tmux["remainOnExit"]["default"] == model.remain_on_exit
+    assert schema("config")["$defs"]["routing"]["properties"]["defaultHarness"]["default"] == model.default_harness
+
+
+def test_an_empty_config_is_one(tmp_path: Path, env: dict[str, str]) -> None:
+    config = loaded(tmp_path, env, "# nothing yet\n")
+    assert (config.path, config.state_root) == (str(tmp_path / "c.yaml"), "/s/loopctl")
+
+
+def test_the_search_order(tmp_path: Path, env: dict[str, str]) -> None:
+    project = tmp_path / "project"
+    places = [env["XDG_CONFIG_HOME"] + "/loopctl/config.yaml", project / ".loopctl/config.yaml", tmp_path / "env.yaml", tmp_path / "flag.yaml"]  # fmt: skip
+    for number, place in enumerate(places):
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        Path(place).write_text(f"state: {{machine: m{number}}}\n")
+        named = {"LOOPCTL_CONFIG": "../env.yaml"} if number >= 2 else {"LOOPCTL_CONFIG": ""}
+        config = load_config(
+            "../flag.yaml" if number == 3 else None, env | named, project if project.exists() else tmp_path
+        )
+        assert (config.machine, config.path) == (f"m{number}", str(place))
+
+
+def test_the_xdg_default_is_in_the_home_folder(tmp_path: Path, env: dict[str, str]) -> None:
+    path = tmp_path / "home/.config/loopctl/config.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("state: {machine: home}\n")
+    assert load_config(None, {"HOME": env["HOME"], "XDG_STATE_HOME": "/s"}, tmp_path).machine == "home"
+
+
+@pytest.mark.parametrize("how", ["flag", "env"])
+def test_a_named_config_must_exist(tmp_path: Path, env: dict[str, str], how: str) -> None:
+    named = str(tmp_path / "none.yaml")
+    given = {"LOOPCTL_CONFIG": named} if how == "env" else {}
+    problems = problems_of(lambda: load_config(named if how == "flag" else None, env | given, tmp_path))
+    assert problems[0].message == "cannot be read: No such file or directory"
+
+
+FULL = """\
+state: {root: ~/st, machine: desk}
+tmux: {socket: run/t.sock, historyLimit: 0}
+harnesses:
+  fake: {argv: [sh, agent.sh], env: {A: "1"}, passEnv: [TOKEN]}
+  bare: {argv: [x]}
+routing:
+  defaultHarness: fake
+  spawnWorkdir: work
+  harnessArgs: {claude: [--verbose]}
+  tmux: {keepSessionOnClose: false, killHarnessOnClose: false, harnessKillGraceSeconds: 0, remainOnExit: false}
+polling:
+  intervalSeconds: 5
+  sources:
+    - {items: ../items.yaml}
+    - {provider: github, repos: [octo/app, ghe.corp/octo/app], monitor: {issues: false}, ghBinary: /usr/bin/gh}
+    - {provider: github, repos: [octo/app], label: mine, monitor: {pullRequests: false}}
+eventLog: {enabled: false, path: /var/e.jsonl}
+processes: {spare: []}
+github: {timeoutSeconds: 1.5}
+lock: {timeoutSeconds: 0}
+"""
+
+
+def test_everything_that_is_said_is_taken_and_zero_and_false_are_said(tmp_path: Path) -> None:
+    config = loaded(tmp_path, {"HOME": "/h"}, FULL)
+    assert (config.state_root, config.machine, config.history_limit) == ("/h/st", "desk", 0)
+    assert config.socket == str(tmp_path / "run/t.sock")
+    assert config.harnesses == {
+        "fake": HarnessConfig(("sh", "agent.sh"), {"A": "1"}, ("TOKEN",)),
+        "bare": HarnessConfig(("x",)),
+    }
+    assert config.policy == Policy(False, False, 0.0, False, "fake", spare=())
+    assert (config.spawn_workdir, config.harness_args) == (str(tmp_path / "work"), {"claude": ("--verbose",)})
+    label = "the-loop: auto-execute"
+    assert config.sources == (
+        Source("items", items=str(tmp_path.parent / "items.yaml")),
+        Source("github", ("octo/app", "ghe.corp/octo/app"), label, issues=False, gh_binary="/usr/bin/gh"),
+        Source("github", ("octo/app",), "mine", pull_requests=False),
+    )
+    assert (config.event_log.enabled, config.event_log.path) == (False, "/var/e.jsonl")
+    assert (config.github_timeout_seconds, config.lock_timeout_seconds, config.polling.interval_seconds) == (
+        1.5,
+        0.0,
+        5.0,
+    )
+
+
+def test_relative_paths_count_from_the_project(tmp_path: Path, env: dict[str, str]) -> None:
+    folder = tmp_path / ".loopctl"
+    folder.mkdir()
+    (folder / "config.yaml").write_text("state: {root: .loopctl/state}\ntmux: {socket: /t}\n")
+    assert load_config(None, env, tmp_path).state_root == str(folder / "state")
+    assert load_config(str(folder / "config.yaml"), env, Path("/")).state_root == str(folder / "state")
+
+
+def test_routing_under_the_webhook_as_in_the_loop(tmp_path: Path, env: dict[str, str]) -> None:
+    text = "webhooks:\n  ghWebhook:\n    port: 99\n    events: [issues]\n    routing: {tmux: {keepSessionOnClose: false}, autoExecuteLabel: go}\n"
+    text += "polling: {sources: [{provider: github, repos: [a/b], label: ''}]}\n"
+    config = loaded(tmp_path, env, text)
+    assert (config.policy.keep_session_on_close, config.sources[0].label) == (False, "go")
+    assert (config.webhook.port, config.webhook.events) == (99, ("issues",))
+
+
+THE_LOOP = """\
+webhooks:
+  ghWebhook:
+    pidfile: .the-loop/gh-webhook.pid
+    routing:
+      enabled: true
+      registryDir: .the-loop/sessions
+      workspace: {root: x, strategy: worktree}
+      runner: tmux
+      tmux: {resumeOnRespawn: true, resumeProbeSeconds: 2}
+polling: {stateFile: .the-loop/poll-state.json}
+collaborators: []
+"""
+
+
+def test_keys_without_a_meaning_are_named_in_a_warning(tmp_path: Path, env: dict[str, str]) -> None:
+    warnings = loaded(tmp_path, env, THE_LOOP).warnings
+    path = tmp_path / "c.yaml"
+    assert len(warnings) == 9
+    assert warnings[0] == f"{path}:3:5: webhooks.ghWebhook.pidfile has no meaning in loopctl"
+    assert f"{path}:9:14: webhooks.ghWebhook.routing.tmux.resumeOnRespawn has no meaning in loopctl" in warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "hint"),
+    [
+        ("rooting: {}", (1, 1, "unknown key 'rooting'"), "did you mean 'routing'?"),
+        ("routing: {tmux: {keepSesionOnClose: true}}", (1, 18, "unknown key 'keepSesionOnClose'"), "did you mean 'keepSessionOnClose'?"),
+        ("routing: {tmux: {keep_session_on_close: true}}", (1, 18, "unknown key 'keep_session_on_close'"), "did you mean 'keepSessionOnClose'?"),
+        ("routing: {tmux: {harnessKillGraceSeconds: -1}}", (1, 18, "harnessKillGraceSeconds must be at least 0"), ""),
+        ("routing: {tmux: {harnessKillGraceSeconds: 5s}}", (1, 18, "harnessKillGraceSeconds must be a number, not text"), ""),
+        ("routing: {tmux: {keepSessionOnClose: 'false'}}", (1, 18, "keepSessionOnClose must be true or false, not text"), ""),
+        ("routing: {}\nwebhooks: {ghWebhook: {routing: {}}}", (2, 24, "routing: routing stands at the top level too: keep one of them"), ""),
+        ("polling: {sources: [{items: x, repos: [a/b]}]}", (1, 32, "repos: a source has either repos or an items file"), ""),
+        ("polling: {sources: [{items: x, provider: github}]}", (1, 32, "provider: a source with an items file has the provider items"), ""),
+        ("polling: {sources: [{provider: github}]}", (1, 21, "an item of sources has no 'repos'"), ""),
+        ("polling: {sources: [{provider: items}]}", (1, 21, "an item of sources has no 'items'"), ""),
+        ("polling: {sources: [{label: x}]}", (1, 21, "an item of sources has no 'provider'"), ""),
+        ("polling: {sources: [{provider: github, repos: [app]}]}", (1, 48, "an item of repos must be a repository such as octo/app"), ""),
+        ("harnesses: {a: {env: {A: 1}}}", (1, 23, "A must be text, not a number"), "quote it"),
+        ("tmux: {socket: /" + "x" * 200 + "}", (1, 8, "the path of the tmux socket is longer than 103 bytes: /" + "x" * 200), "set tmux.socket to a shorter path"),
+        ("state:", (1, 1, "state has no value; it must be a mapping"), ""),
+        ("[]", (1, 1, "the document must be a mapping, not a list"), ""),
+    ],
+)  # fmt: skip
+def test_each_fault(tmp_path: Path, env: dict[str, str], text: str, expected: tuple[int, int, str], hint: str) -> None:
+    problems = problems_of(lambda: loaded(tmp_path, env, text))
+    assert told(problems) == [expected]
+    assert problems[0].hint.startswith(hint)
+
+
+def test_a_long_state_folder_is_told_before_tmux_fails(tmp_path: Path, env: dict[str, str]) -> None:
+    problems = problems_of(lambda: load_config(None, env | {"XDG_STATE_HOME": "/" + "x" * 200}, tmp_path))
+    assert problems[0].hint == "set tmux.socket to a shorter path"
+
+
+def process(*argv: str, name: str = "") -> ProcessInfo:
+    return ProcessInfo(ProcessId(5, "1"), 1, 5, 5, 5, 0, name or argv[0].rpartition("/")[2][:15], argv)
+
+
+@pytest.mark.parametrize(
+    ("one", "spared"),
+    [
+        (process("tmux", "new-session", name="tmux: server"), True),
+        (process("/usr/bin/SCREEN", "-dmS", "x"), True),
+        (process("ssh-agent", "-s"), True),
+        (process("/usr/bin/gnome-keyring-daemon", "--start"), True),
+        (process("/usr/lib/jvm/bin/java", "-Xmx1g", "org.gradle.launcher.daemon.bootstrap.GradleDaemon", "8"), True),
+        (process("/usr/bin/java", "-jar", "app.jar"), False),
+        (process("node", "/usr/bin/codex", "app-server"), True),
+        (process("node", "/usr/bin/codex", "exec"), False),
+        (process("claude"), False),
+        (process("sleep", "100"), False),
+        (process("node", "server.js"), False),
+        (process("docker", "run", "x"), False),
+    ],
+)
+def test_what_is_spared_by_default(tmp_path: Path, env: dict[str, str], one: ProcessInfo, spared: bool) -> None:
+    assert is_spared(one, load_config(None, env, tmp_path).policy.spare) == spared
