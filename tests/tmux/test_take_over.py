@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -37,33 +35,10 @@ from loopctl.observe import observe
 from loopctl.ports import World
 from loopctl.run import apply_plan, plan_once
 from tests.support import wait_until
+from tests.tmux.strangers import NAME, REF, Server, write
 from tests.worlds import items_of, journal_of, make_world, one_rule
 
 pytestmark = pytest.mark.tmux
-
-REF = WorkItemRef.parse("github:octo/app#15")
-NAME = "loop-github-octo-app-15"
-
-
-class Server:
-    """Somebody's tmux server: sessions that loopctl did not start."""
-
-    def __init__(self, socket: str) -> None:
-        self.socket = socket
-
-    def run(self, *words: str) -> str:
-        argv = ["tmux", "-u", "-S", self.socket, "-f", "/dev/null", *words]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=20, env=clean_env(os.environ), check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    def session(self, name: str, *argv: str) -> str:
-        """Make a session whose program keeps running; returns its pane id."""
-        return self.run("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", name, "--", *(argv or ("sleep", "3600")))
-
-    def marks(self) -> dict[str, str]:
-        lines = self.run("list-panes", "-a", "-F", "#{pane_id} #{@loopctl_id}").splitlines()
-        return {pane: mark for pane, _, mark in (line.partition(" ") for line in lines)}
 
 
 @pytest.fixture
@@ -346,34 +321,6 @@ def test_closing_a_taken_over_session_ends_its_escaped_children(
 
 
 # --- import -------------------------------------------------------------------------------------------------------
-
-
-def write(folder: Path, number: int, repo: str = "octo/app", **changes: object) -> Path:
-    """A record as the-loop v0.19 writes it."""
-    owner, name = repo.split("/")
-    slug = f"github-{owner}-{name}-{number}"
-    data = {
-        "workItem": {
-            "ref": f"github:{repo}#{number}",
-            "provider": "github",
-            "owner": owner,
-            "repo": name,
-            "number": number,
-        },
-        "harness": "claude",
-        "harnessSessionId": f"conversation-{name}-{number}",
-        "cwd": "/src",
-        "status": "active",
-        "createdAt": "2026-07-25T10:00:00Z",
-        "lastEventAt": None,
-        "runner": "tmux",
-        "tmuxTarget": f"loop-{slug}",
-        "recentDeliveries": [],
-    } | changes
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{slug}.json"
-    path.write_text(json.dumps(data, indent=2) + "\n")
-    return path
 
 
 def imported(folder: Path, server: Server, world: World, **options: bool) -> dict[str, Imported]:
