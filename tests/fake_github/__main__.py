@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
+import threading
 from pathlib import Path
 
 from tests.fake_github.faults import BY_NAME, Fault
@@ -33,8 +35,10 @@ def main() -> None:
     options = parser.parse_args()
     fake = _FromFile(options.host, options.socket)
     fake.state = options.state
-    print(json.dumps(fake.env()), file=sys.stdout, flush=True)  # noqa: T201 -- the caller reads where gh finds it
-    fake.serve_forever()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with fake:
+        print(json.dumps(fake.env()), flush=True)  # noqa: T201 -- the caller reads where gh finds it
+        threading.Event().wait()
 
 
 if __name__ == "__main__":

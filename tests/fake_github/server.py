@@ -67,10 +67,6 @@ class FakeGitHub(World):
         Path(self.socket).unlink(missing_ok=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def serve_forever(self) -> None:
-        """Serve in this thread until the process ends."""
-        self._server.serve_forever()
-
     def env(self) -> dict[str, str]:
         """What gh needs in its environment: a config folder that names the socket, and a token for each kind of host."""
         config = self._folder / "gh"
