@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from loopctl.cli.options import table_format_option
 from loopctl.cli.output import out
 from loopctl.errors import DocumentError, UsageError
 
 
 @click.command(short_help="Check playbooks, configs, items files and saved plans.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@table_format_option
 def validate(files: tuple[str, ...], form: str) -> None:
     """Check playbooks, configs, items files and saved plans: every problem of every file, with its place."""
     from loopctl.playbook.validate import validate_file
@@ -28,7 +29,7 @@ def validate(files: tuple[str, ...], form: str) -> None:
     else:
         for file, kind, found in checked:
             if not found:
-                out(f"{file}: valid {kind}\n")
+                out(f"{file}: valid {'items file' if kind == 'items' else kind}\n")
     if problems:
         raise DocumentError(problems)
 

@@ -71,7 +71,7 @@ def tell_error(error: LoopctlError) -> None:
     if isinstance(error, DocumentError):
         from loopctl.render.problems import problems_text
 
-        _write(sys.stderr, problems_text(error.problems, wants_color(sys.stderr)))
+        say(problems_text(error.problems, wants_color(sys.stderr)))
         return
     say(f"loopctl: {error.message}")
     if error.hint:
