@@ -182,7 +182,7 @@ def one_rule(view: SessionView, *, gone: bool, kill: bool | None, grace: float |
     where = Position("command line")
     match = Match(item=ItemMatch(provider=(ref.provider,), repo=(ref.repository,), number=(ref.number,)))
     ensure = Ensure(session=REMOVE if gone else RETAIN, kill_harness=kill, grace=grace)
-    return Playbook((Play("sessions close", where, ("all",), (Rule("asked for", where, match, ensure),)),))
+    return Playbook((Play("sessions close", where, ("all",), (Rule("sessions close", where, match, ensure),)),))
 
 
 def find(observation: Observation, text: str) -> tuple[Subject, SessionView]:
