@@ -148,6 +148,10 @@ class Registry(Protocol):
         """Write a record over the row of the same id and generation; None when the row has moved on."""
         ...
 
+    def replace_all(self, records: Sequence[SessionRecord]) -> Mapping[str, SessionRecord | None]:
+        """`replace` for many records in one short transaction, each compared by itself; by id."""
+        ...
+
     def remove(self, record: SessionRecord) -> None:
         """Forget a record that never became a session."""
         ...
@@ -176,8 +180,8 @@ class Transcripts(Protocol):
         """The file of one session, the same each time."""
         ...
 
-    def save(self, record: SessionRecord, text: bytes) -> str:
-        """Write it whole, durably, readable by the owner only; returns the path. Raises StateError."""
+    def save_all(self, texts: Sequence[tuple[SessionRecord, bytes]]) -> Mapping[str, Fact[str]]:
+        """Write each whole, durably, readable by the owner only; the path, or why it failed, by record id."""
         ...
 
     def load(self, record: SessionRecord) -> bytes:

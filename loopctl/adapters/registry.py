@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -87,14 +87,21 @@ class SqliteRegistry:
 
     def replace(self, record: SessionRecord) -> SessionRecord | None:
         """Write over the row of the same id and generation."""
-        new = replace(record, generation=record.generation + 1, updated_at=self._now())
-        row = _row(new)
+        return self.replace_all([record])[record.id]
+
+    def replace_all(self, records: Sequence[SessionRecord]) -> Mapping[str, SessionRecord | None]:
+        """Write over the rows of the same ids and generations, in one transaction."""
+        written: dict[str, SessionRecord | None] = {}
         with self._open(write=True) as db:
-            done = db.execute(
-                f"UPDATE sessions SET {', '.join(f'{c} = ?' for c in row)} WHERE id = ? AND generation = ?",
-                (*row.values(), record.id, record.generation),
-            )
-            return new if done.rowcount == 1 else None
+            for record in records:
+                new = replace(record, generation=record.generation + 1, updated_at=self._now())
+                row = _row(new)
+                done = db.execute(
+                    f"UPDATE sessions SET {', '.join(f'{c} = ?' for c in row)} WHERE id = ? AND generation = ?",
+                    (*row.values(), record.id, record.generation),
+                )
+                written[record.id] = new if done.rowcount == 1 else None
+        return written
 
     def remove(self, record: SessionRecord) -> None:
         """Forget a record that never became a session."""

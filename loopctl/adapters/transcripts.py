@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from loopctl.errors import StateError
+from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.sessions import SessionRecord
 from loopctl.model.transcripts import transcript_name
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_HINT = "free space or give access; no session is ended before its transcript can be written"
 
 
 class TranscriptFolder:
@@ -29,18 +32,53 @@ class TranscriptFolder:
         return str(self._folder / _name(record))
 
     def save(self, record: SessionRecord, text: bytes) -> str:
-        """Write the transcript whole and durably and return its path; an older one of the session is replaced.
+        """Write one transcript and return its path. Raises StateError, naming the file and the cause."""
+        saved = self.save_all([(record, text)])[record.id]
+        if isinstance(saved, Unknown):
+            raise StateError(saved.reason, hint=_HINT)
+        return saved.value
 
-        Raises StateError, naming the file and the cause; nothing half-written is left then.
+    def save_all(self, texts: Sequence[tuple[SessionRecord, bytes]]) -> Mapping[str, Fact[str]]:
+        """Write transcripts whole and durably; an older one of the same session is replaced, nothing half-written stays.
+
+        All are written before the first is flushed: one flush then carries most of the others.
         """
-        name = _name(record)
-        target = self._folder / name
-        with _explained(target), _opened(self._folder) as folder:
-            with suppress(FileNotFoundError):
-                if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                    raise OSError("something that is no regular file has its name")
-            _write(folder, text, name)
-        return str(target)
+        saved: dict[str, Fact[str]] = {}
+        wanted: list[tuple[SessionRecord, bytes, str]] = []
+        for record, text in texts:
+            try:
+                wanted.append((record, text, _name(record)))
+            except StateError as error:
+                saved[record.id] = Unknown(error.message)
+        try:
+            if wanted:
+                with _opened(self._folder) as folder:
+                    saved |= self._save_into(folder, wanted)
+        except OSError as error:
+            saved |= {record.id: self._failure(name, error) for record, _, name in wanted}
+        return saved
+
+    def _save_into(self, folder: int, texts: Sequence[tuple[SessionRecord, bytes, str]]) -> Mapping[str, Fact[str]]:
+        saved: dict[str, Fact[str]] = {}
+        with ExitStack() as stack:
+            ready = []
+            for record, text, name in texts:
+                try:
+                    ready.append((record, stack.enter_context(_temporary(folder, text)), _free(folder, name)))
+                except OSError as error:
+                    saved[record.id] = self._failure(name, error)
+            for record, file, name in ready:
+                try:
+                    os.fsync(file.descriptor)
+                    os.rename(file.name, name, src_dir_fd=folder, dst_dir_fd=folder)
+                    saved[record.id] = Known(str(self._folder / name))
+                except OSError as error:
+                    saved[record.id] = self._failure(name, error)
+            os.fsync(folder)
+        return saved
+
+    def _failure(self, name: str, error: OSError) -> Unknown:
+        return Unknown(f"{self._folder / name} cannot be written: {error.strerror or error}")
 
     def load(self, record: SessionRecord) -> bytes:
         """What was saved for this session, b"" when nothing was. Raises StateError."""
@@ -58,8 +96,12 @@ class TranscriptFolder:
 
     def prove_writable(self) -> None:
         """Write something and take it back. Raises StateError with what and where."""
-        with _explained(self._folder), _opened(self._folder) as folder:
-            _write(folder, b"writable\n", None)
+        with (
+            _explained(self._folder),
+            _opened(self._folder) as folder,
+            _temporary(folder, b"writable\n") as file,
+        ):
+            os.fsync(file.descriptor)
 
 
 def _name(record: SessionRecord) -> str:
@@ -74,10 +116,7 @@ def _explained(where: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StateError(
-            f"{where} cannot be written: {error.strerror or error}",
-            hint="free space or give access; no session is ended before its transcript can be written",
-        ) from error
+        raise StateError(f"{where} cannot be written: {error.strerror or error}", hint=_HINT) from error
 
 
 @contextmanager
@@ -96,21 +135,31 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(folder)
 
 
-def _write(folder: int, text: bytes, name: str | None) -> None:
-    """Write a file with a random name, then move it to `name`, or remove it where there is none."""
-    temporary = f".{secrets.token_hex(8)}.tmp"
-    descriptor = os.open(temporary, _NEW_FILE, 0o600, dir_fd=folder)
+@dataclass(frozen=True, slots=True)
+class _File:
+    descriptor: int
+    name: str
+
+
+@contextmanager
+def _temporary(folder: int, text: bytes) -> Iterator[_File]:
+    """A file with a random name and this content, which goes again unless it was renamed."""
+    name = f".{secrets.token_hex(8)}.tmp"
+    descriptor = os.open(name, _NEW_FILE, 0o600, dir_fd=folder)
     try:
-        try:
-            rest = memoryview(text)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        if name:
-            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-            os.fsync(folder)
+        rest = memoryview(text)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        yield _File(descriptor, name)
     finally:
+        os.close(descriptor)
         with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
+            os.unlink(name, dir_fd=folder)
+
+
+def _free(folder: int, name: str) -> str:
+    """The name, where nothing but an older transcript has it. Raises OSError."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise OSError("something that is no regular file has its name")
+    return name

@@ -7,171 +7,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from loopctl.errors import StateError
-from loopctl.executor.close_processes import Ending, end_processes, snapshot
-from loopctl.model.facts import Known, Unknown
-from loopctl.model.plan import CHANGED, FAILED, REAP, Action, Result
-from loopctl.model.rules import KEPT
+from loopctl.executor.close_case import Case, by_server, case_of, emit, read_back
+from loopctl.executor.close_processes import end_processes, snapshot
+from loopctl.executor.close_transcripts import save_last_words, save_transcripts
+from loopctl.model.plan import CHANGED, FAILED, Action, Result
 from loopctl.model.sessions import (
     CLOSED_STATUS,
     GONE,
-    STARTED,
-    Pane,
-    ServerId,
-    ServerView,
     SessionRecord,
     SessionView,
-    Sighting,
 )
 from loopctl.model.text import plural
-from loopctl.observe import root_of
-from loopctl.ports import PaneRef, World
+from loopctl.ports import World
 
 #: How long tmux may take to show a pane as dead after its process has gone.
 VERIFY_WAIT = 5.0
-_LATER = b"\n--- later ---\n"
-
-
-@dataclass(slots=True)
-class Case:
-    """One session on its way out."""
-
-    action: Action
-    record: SessionRecord
-    sighting: Sighting
-    ending: Ending
-    panes: tuple[Pane, ...] = ()
-    transcript: str = ""
-    problem: str = ""
-    remarks: list[str] = field(default_factory=list)
-
-    @property
-    def server(self) -> ServerId | None:
-        """The server that the sighting was made on."""
-        return self.sighting.server
-
-    @property
-    def mine(self) -> tuple[Pane, ...]:
-        """The panes to close: the record's own, and those beside it where loopctl made the session."""
-        beside = self.sighting.beside if self.record.origin == STARTED else ()
-        return (*((self.sighting.pane,) if self.sighting.pane else ()), *beside)
-
-    def pane_refs(self) -> list[PaneRef]:
-        """The panes to close, as the terminal host wants them."""
-        return [PaneRef(pane.pane_id, pane.session_id, self.record.id) for pane in self.mine]
+_RECORD_TRIES = 5
 
 
 def close_all(actions: Sequence[tuple[Action, SessionView]], world: World) -> list[Result]:
     """End all these sessions. The views are fresh and were compared with the guards. Results in the order of actions."""
-    cases = [_case(action, view) for action, view in actions]
-    for step in (_secure, _save_transcripts, _end_trees, _verify, _save_last_words, _remove_panes, _record):
+    cases = [case_of(action, view) for action, view in actions]
+    for step in (_secure, save_transcripts, _end_trees, _verify, save_last_words, _remove_panes, _record):
         going = [case for case in cases if not case.problem]
         if going:
             step(going, world)
     return [_result(case, world) for case in cases]
 
 
-def _case(action: Action, view: SessionView) -> Case:
-    sighting = view.sighting.value if isinstance(view.sighting, Known) else Sighting("unknown")
-    return Case(action, view.record, sighting, Ending(root_of(view.record, sighting), action.after.grace))
-
-
-def _by_server(cases: Iterable[Case]) -> dict[tuple[str, ServerId], list[Case]]:
-    groups: dict[tuple[str, ServerId], list[Case]] = {}
-    for case in cases:
-        if case.server and case.mine:
-            groups.setdefault((case.record.socket, case.server), []).append(case)
-    return groups
-
-
 def _look_again(cases: Sequence[Case], world: World) -> None:
     """Read the panes back; what cannot be read is a problem, a pane that is gone is not."""
-    for (socket, server), group in _by_server(cases).items():
+    for (socket, server), group in by_server(cases).items():
         view = world.terminals.look(socket)
         for case in group:
-            _read_back(case, view, server)
-
-
-def _read_back(case: Case, view: Known[ServerView] | Unknown, server: ServerId) -> None:
-    if isinstance(view, Unknown):
-        case.problem = view.reason
-        return
-    seen = {pane.pane_id: pane for pane in view.value.panes} if view.value.server == server else {}
-    case.panes = tuple(
-        seen[pane.pane_id] for pane in case.mine if pane.pane_id in seen and seen[pane.pane_id].mark == case.record.id
-    )
+            read_back(case, view, server)
 
 
 def _secure(cases: Sequence[Case], world: World) -> None:
     """Nobody can type any more, and the pane outlives its process: both are read back before anything is signalled."""
     world.registry.prove_writable()
     world.transcripts.prove_writable()
-    for (socket, server), group in _by_server(cases).items():
+    for (socket, server), group in by_server(cases).items():
         problem = world.terminals.secure(socket, server, [ref for case in group for ref in case.pane_refs()])
         view = world.terminals.look(socket)
         for case in group:
-            _read_back(case, view, server)
+            read_back(case, view, server)
             loose = [pane.pane_id for pane in case.panes if not pane.input_off or pane.remain_on_exit == "off"]
             if loose and not case.problem:
                 case.problem = f"input-off or remain-on-exit did not hold on {', '.join(loose)}" + (
                     f": {problem}" if problem else ""
                 )
-
-
-def _save_transcripts(cases: Sequence[Case], world: World) -> None:
-    wanted = [case for case in cases if case.action.after.transcript == KEPT and case.panes]
-    # A retained pane that is only removed was written down when it was closed.
-    wanted = [case for case in wanted if not (case.action.verb == REAP and case.record.transcript)]
-    for case, text in _capture(wanted, world):
-        if isinstance(text, Unknown):
-            case.problem = f"the transcript could not be read: {text.reason}"
-        else:
-            _save(case, text.value, world)
-
-
-def _save_last_words(cases: Sequence[Case], world: World) -> None:
-    """What an agent says on its way out belongs to the record."""
-    for case, text in _capture([case for case in cases if case.transcript and case.panes], world):
-        if isinstance(text, Known):
-            _save(case, text.value, world)
-
-
-def joined(before: bytes, now: bytes, height: int) -> bytes:
-    """One text of two captures of a pane, with nothing of the first one lost.
-
-    The later one stands for both where it begins like the first (but for the last screen, which a program repaints);
-    else (it was cleared, or the history was full) it is put after it.
-    """
-    lines = before.splitlines(keepends=True)
-    settled = b"".join(lines[: max(0, len(lines) - height)])
-    if now.startswith(before.rstrip()) or (settled and now.startswith(settled) and len(now) >= len(before)):
-        return now
-    if not now.strip() or before.endswith(now):
-        return before
-    return before + _LATER + now
-
-
-def _capture(cases: Sequence[Case], world: World) -> Iterable[tuple[Case, Known[bytes] | Unknown]]:
-    for (socket, server), group in _by_server(cases).items():
-        texts = world.terminals.capture(socket, server, [case.panes[0] for case in group])
-        for case in group:
-            yield case, texts.get(case.panes[0].pane_id, Unknown("no text"))
-
-
-def _save(case: Case, text: bytes, world: World) -> None:
-    height = max((pane.height for pane in case.panes), default=0)
-    try:
-        before = world.transcripts.load(case.record)
-        whole = joined(before, text, height)
-        unchanged = whole == before and before
-        case.transcript = (
-            world.transcripts.path(case.record) if unchanged else world.transcripts.save(case.record, whole)
-        )
-    except StateError as error:
-        case.problem = error.message
 
 
 def _end_trees(cases: Sequence[Case], world: World) -> None:
@@ -211,7 +100,7 @@ def _judge(case: Case, world: World) -> None:
     elif not ending.done:
         case.problem = "interrupted before its end was seen"
     if ending.signalled:
-        _emit(
+        emit(
             case,
             world,
             "session.harness_terminated",
@@ -231,7 +120,7 @@ def _verify(cases: Sequence[Case], world: World) -> None:
         slow = [case for case in cases if not case.problem and _alive_panes(case)]
         if not slow or world.clock() >= deadline:
             break
-        for (socket, server), _ in _by_server(slow).items():
+        for (socket, server), _ in by_server(slow).items():
             world.terminals.nudge(socket, server)
         world.pause(0.02)
     for case in cases:
@@ -250,49 +139,59 @@ def _alive_panes(case: Case) -> list[str]:
 
 def _remove_panes(cases: Sequence[Case], world: World) -> None:
     going = [case for case in cases if case.action.after.phase == GONE and case.panes]
-    for (socket, server), group in _by_server(going).items():
+    for (socket, server), group in by_server(going).items():
         problem = world.terminals.remove(socket, server, [ref for case in group for ref in case.pane_refs()])
         view = world.terminals.look(socket)
         for case in group:
-            _read_back(case, view, server)
+            read_back(case, view, server)
             if case.panes and not case.problem:
                 case.problem = f"its pane could not be removed{f': {problem}' if problem else ''}"
 
 
 def _record(cases: Sequence[Case], world: World) -> None:
-    for case in cases:
-        problem = _close_record(case, world)
-        if problem:
-            case.problem = problem
-            continue
+    """Close the records, last of all."""
+    for case in _close_records(cases, world):
         if case.record.status != CLOSED_STATUS:
-            _emit(case, world, "session.closed", reason=case.action.after.reason)
+            emit(case, world, "session.closed", reason=case.action.after.reason)
         if case.action.after.phase == GONE and case.sighting.pane:
-            _emit(case, world, "session.reaped")
+            emit(case, world, "session.reaped")
         elif case.panes:
-            _emit(case, world, "session.retained", transcript=case.transcript or None)
+            emit(case, world, "session.retained", transcript=case.transcript or None)
 
 
-def _close_record(case: Case, world: World) -> str:
-    """Close the record over whatever it has become meanwhile (paused, touched): the session has ended, and that is so."""
-    record: SessionRecord | None = case.record
-    for _ in range(5):
-        if record is None:
-            return "its record has vanished from the registry"
-        closed = replace(
-            record,
-            status=CLOSED_STATUS,
-            reason=record.reason or case.action.after.reason,
-            closed_at=record.closed_at or world.now(),
-            transcript=case.transcript or record.transcript,
-        )
-        try:
-            if world.registry.replace(closed):
-                return ""
-            record = next((r for r in world.registry.all() if r.id == case.record.id), None)
-        except StateError as error:
-            return error.message
-    return "its record keeps changing"
+def _close_records(cases: Sequence[Case], world: World) -> list[Case]:
+    """Close over whatever the records have become meanwhile (paused, touched): the sessions have ended, and that is so.
+
+    Returns the cases whose record is closed now.
+    """
+    records = {case.record.id: case.record for case in cases}
+    left = {case.record.id: case for case in cases}
+    done: list[Case] = []
+    try:
+        for _ in range(_RECORD_TRIES):
+            written = world.registry.replace_all(
+                [_closed(left[id_], records[id_], world) for id_ in left if id_ in records]
+            )
+            done += [left.pop(id_) for id_, record in written.items() if record]
+            if not left:
+                return done
+            records = {record.id: record for record in world.registry.all() if record.id in left}
+        reason = "its record keeps changing"
+    except StateError as error:
+        reason = error.message
+    for id_, case in left.items():
+        case.problem = reason if id_ in records else "its record has vanished from the registry"
+    return done
+
+
+def _closed(case: Case, record: SessionRecord, world: World) -> SessionRecord:
+    return replace(
+        record,
+        status=CLOSED_STATUS,
+        reason=record.reason or case.action.after.reason,
+        closed_at=record.closed_at or world.now(),
+        transcript=case.transcript or record.transcript,
+    )
 
 
 def _result(case: Case, world: World) -> Result:
@@ -313,7 +212,3 @@ def _end_words(case: Case) -> str:
         "pane removed" if after.phase == GONE and case.sighting.pane else "pane retained" if case.panes else "no pane"
     )
     return f"{plural(ended, 'process')} ended, {pane}" if ended else f"nothing was running, {pane}"
-
-
-def _emit(case: Case, world: World, event: str, level: str = "info", **fields: object) -> None:
-    world.journal.emit(event, level, ref=str(case.record.ref), session=case.record.id, **fields)

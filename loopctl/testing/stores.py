@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from loopctl.errors import RefusedError, StateError
 from loopctl.model.events import EVENT_TYPES, INFO
+from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.sessions import CLOSED_STATUS, SessionRecord
 from loopctl.model.transcripts import transcript_name
 from loopctl.testing.faults import Faults
@@ -67,6 +68,10 @@ class FakeRegistry:
             raise StateError(f"{record.ref} already has a session that is not closed")
         self._effects.append(Effect("record", record.id, record.id, record.status))
         return self.edit(record.id, **{name: getattr(record, name) for name in _FIELDS})
+
+    def replace_all(self, records: Sequence[SessionRecord]) -> Mapping[str, SessionRecord | None]:
+        """`replace` for each."""
+        return {record.id: self.replace(record) for record in records}
 
     def edit(self, id_: str, **changes: object) -> SessionRecord:
         """Change a row as somebody else would, behind loopctl's back; its generation moves on."""
@@ -161,6 +166,16 @@ class FakeTranscripts:
         self._effects.append(Effect("save", path, record.id))
         self.files[path] = text
         return path
+
+    def save_all(self, texts: Sequence[tuple[SessionRecord, bytes]]) -> Mapping[str, Fact[str]]:
+        """Keep the texts."""
+        saved: dict[str, Fact[str]] = {}
+        for record, text in texts:
+            try:
+                saved[record.id] = Known(self.save(record, text))
+            except StateError as error:
+                saved[record.id] = Unknown(error.message)
+        return saved
 
     def load(self, record: SessionRecord) -> bytes:
         """What was kept."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopctl.executor.close import joined
+from loopctl.executor.close_transcripts import joined
 
 HEIGHT = 3
 OLD = b"1\n2\n3\n4\n5\n6\n"

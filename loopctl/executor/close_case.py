@@ -1,0 +1,73 @@
+"""One session on its way out, and what its steps share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from loopctl.executor.close_processes import Ending
+from loopctl.model.facts import Known, Unknown
+from loopctl.model.plan import Action
+from loopctl.model.sessions import STARTED, Pane, ServerId, ServerView, SessionRecord, SessionView, Sighting
+from loopctl.observe import root_of
+from loopctl.ports import PaneRef, World
+
+
+@dataclass(slots=True)
+class Case:
+    """One session on its way out."""
+
+    action: Action
+    record: SessionRecord
+    sighting: Sighting
+    ending: Ending
+    panes: tuple[Pane, ...] = ()
+    transcript: str = ""
+    problem: str = ""
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def server(self) -> ServerId | None:
+        """The server that the sighting was made on."""
+        return self.sighting.server
+
+    @property
+    def mine(self) -> tuple[Pane, ...]:
+        """The panes to close: the record's own, and those beside it where loopctl made the session."""
+        beside = self.sighting.beside if self.record.origin == STARTED else ()
+        return (*((self.sighting.pane,) if self.sighting.pane else ()), *beside)
+
+    def pane_refs(self) -> list[PaneRef]:
+        """The panes to close, as the terminal host wants them."""
+        return [PaneRef(pane.pane_id, pane.session_id, self.record.id) for pane in self.mine]
+
+
+def case_of(action: Action, view: SessionView) -> Case:
+    """Begin with a fresh view."""
+    sighting = view.sighting.value if isinstance(view.sighting, Known) else Sighting("unknown")
+    return Case(action, view.record, sighting, Ending(root_of(view.record, sighting), action.after.grace))
+
+
+def by_server(cases: Iterable[Case]) -> dict[tuple[str, ServerId], list[Case]]:
+    """The cases that have panes, by the server that they are on."""
+    groups: dict[tuple[str, ServerId], list[Case]] = {}
+    for case in cases:
+        if case.server and case.mine:
+            groups.setdefault((case.record.socket, case.server), []).append(case)
+    return groups
+
+
+def read_back(case: Case, view: Known[ServerView] | Unknown, server: ServerId) -> None:
+    """Note which of the panes are still there; what cannot be read is a problem, a pane that is gone is not."""
+    if isinstance(view, Unknown):
+        case.problem = view.reason
+        return
+    seen = {pane.pane_id: pane for pane in view.value.panes} if view.value.server == server else {}
+    case.panes = tuple(
+        seen[pane.pane_id] for pane in case.mine if pane.pane_id in seen and seen[pane.pane_id].mark == case.record.id
+    )
+
+
+def emit(case: Case, world: World, event: str, level: str = "info", **fields: object) -> None:
+    """Log an event about the session."""
+    world.journal.emit(event, level, ref=str(case.record.ref), session=case.record.id, **fields)

@@ -1,0 +1,97 @@
+"""What the panes showed is saved before anything is signalled, and again when all has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from loopctl.errors import StateError
+from loopctl.executor.close_case import Case, by_server
+from loopctl.model.facts import Known, Unknown
+from loopctl.model.plan import REAP
+from loopctl.model.rules import KEPT
+from loopctl.model.sessions import SessionRecord
+from loopctl.ports import World
+
+_GROUP_BYTES = 64 * 1024 * 1024
+_LATER = b"\n--- later ---\n"
+
+
+def save_transcripts(cases: Sequence[Case], world: World) -> None:
+    """Save what is there now; a session whose transcript cannot be saved is not ended."""
+    wanted = [case for case in cases if case.action.after.transcript == KEPT and case.panes]
+    # A retained pane that is only removed was written down when it was closed.
+    wanted = [case for case in wanted if not (case.action.verb == REAP and case.record.transcript)]
+    for case in _save(wanted, world):
+        case.problem = f"the transcript could not be saved: {case.problem}"
+
+
+def save_last_words(cases: Sequence[Case], world: World) -> None:
+    """What an agent says on its way out belongs to the record. That it could not be had is no failure."""
+    for case in _save([case for case in cases if case.transcript and case.panes], world):
+        case.remarks.append(f"its last words could not be saved: {case.problem}")
+        case.problem = ""
+
+
+def joined(before: bytes, now: bytes, height: int) -> bytes:
+    """One text of two captures of a pane, with nothing of the first one lost.
+
+    The later one stands for both where it begins like the first (but for the last screen, which a program repaints);
+    else (it was cleared, or the history was full) it is put after it.
+    """
+    lines = before.splitlines(keepends=True)
+    settled = b"".join(lines[: max(0, len(lines) - height)])
+    if now.startswith(before.rstrip()) or (settled and now.startswith(settled) and len(now) >= len(before)):
+        return now
+    if not now.strip() or before.endswith(now):
+        return before
+    return before + _LATER + now
+
+
+def _capture(cases: Sequence[Case], world: World) -> Iterable[tuple[Case, Known[bytes] | Unknown]]:
+    for (socket, server), group in by_server(cases).items():
+        texts = world.terminals.capture(socket, server, [case.panes[0] for case in group])
+        for case in group:
+            yield case, texts.get(case.panes[0].pane_id, Unknown("no text"))
+
+
+def _save(cases: Sequence[Case], world: World) -> list[Case]:
+    """Save what the panes of these sessions show; returns those with a problem."""
+    for group in _groups(cases):
+        _save_group(group, world)
+    return [case for case in cases if case.problem]
+
+
+def _groups(cases: Sequence[Case]) -> Iterable[list[Case]]:
+    """So many at a time that their texts fit into memory well."""
+    group: list[Case] = []
+    size = 0
+    for case in cases:
+        pane = case.panes[0]
+        cost = (pane.history + pane.height) * pane.width
+        if group and size + cost > _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(case)
+        size += cost
+    yield group
+
+
+def _save_group(cases: Sequence[Case], world: World) -> None:
+    texts: dict[str, tuple[SessionRecord, bytes]] = {}
+    for case, text in _capture(cases, world):
+        try:
+            if isinstance(text, Unknown):
+                raise StateError(text.reason)
+            before = world.transcripts.load(case.record)
+            whole = joined(before, text.value, case.panes[0].height)
+        except StateError as error:
+            case.problem = error.message
+            continue
+        case.transcript = world.transcripts.path(case.record)
+        if whole != before or not before:
+            texts[case.record.id] = (case.record, whole)
+    saved = world.transcripts.save_all(list(texts.values())) if texts else {}
+    for case in cases:
+        fact = saved.get(case.record.id)
+        if isinstance(fact, Unknown):
+            case.problem = fact.reason
