@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from loopctl.errors import StateError
-from loopctl.executor.take_over import Seen, announce, bind, claim, half_done, look, only_pane, open_session, settle
+from loopctl.executor.seen import Seen, look, only_pane
+from loopctl.executor.take_over import announce, bind, claim, half_done, open_session, settle
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import CLOSED_STATUS, IMPORTED, TMUX_RUNNER, Pane, SessionRecord
 from loopctl.model.the_loop import LoopRecord, as_tmux_spells, loop_session_name
@@ -95,14 +96,18 @@ def _look(loops: Sequence[LoopRecord], socket: str, world: World) -> _Known:
 
 def _choose(loop: LoopRecord, known: _Known) -> _Choice:
     new = _record(loop, known.machine)
+    name = loop_session_name(loop.ref)
     for record in known.records:
         if (record.ref, record.machine, record.harness_session_id) == (new.ref, new.machine, new.harness_session_id):
             return _present(loop, record, known)
-    if loop.status != CLOSED_STATUS and open_session(known.records, new):
-        return _Choice(loop, SKIPPED, "the item already has an open session of another conversation")
+    open_one = open_session(known.records, new) if loop.status != CLOSED_STATUS else None
+    if open_one:
+        taken = known.seen and any(p.mark == open_one.id and p.session == name for p in known.seen.panes)
+        return (
+            _present(loop, open_one, known) if taken else _Choice(loop, SKIPPED, "the item has an open session already")
+        )
     if loop.runner != TMUX_RUNNER:
         return _Choice(loop, TAKEN, f"{loop.status}, runner {loop.runner}", new)
-    name = loop_session_name(loop.ref)
     if as_tmux_spells(loop.tmux_target) != name:
         return _Choice(
             loop,

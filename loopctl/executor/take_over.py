@@ -7,21 +7,16 @@ the same pane again completes it. The apply lock is never taken.
 
 from __future__ import annotations
 
-import difflib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from loopctl.errors import StateError
-from loopctl.model.facts import Known, Unknown
-from loopctl.model.processes import ProcessId, ProcessTable
+from loopctl.executor.seen import Seen, look, only_pane, process_of
+from loopctl.model.facts import Known
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import CLOSED_STATUS, REGISTERED, TMUX_RUNNER, Pane, ServerId, SessionRecord
 from loopctl.ports import PaneRef, World
-
-# A pane whose process ended between the two looks is looked at again.
-_LOOKS = 4
-_TURN = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +36,6 @@ class TakeOver:
     harness_session_id: str = ""
     cwd: str = ""
     runner: str = TMUX_RUNNER
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One look at a server that answered, and at the processes."""
-
-    socket: str
-    server: ServerId
-    panes: tuple[Pane, ...]
-    table: ProcessTable
 
 
 def take_over(request: TakeOver, world: World) -> SessionRecord:
@@ -91,44 +76,6 @@ def take_over(request: TakeOver, world: World) -> SessionRecord:
     return added
 
 
-def look(socket: str, world: World) -> Seen:
-    """Look at one server and at the process table. Raises StateError unless the server answers."""
-    if not socket.startswith("/"):
-        raise StateError(f"{socket!r} is no absolute path of a tmux socket")
-    for _ in range(_LOOKS):
-        view = world.terminals.look(socket)
-        if isinstance(view, Unknown):
-            raise StateError(view.reason)
-        if view.value.server is None:
-            raise StateError(f"no tmux server runs at {socket}", hint="--socket names another one")
-        table = world.processes.look()
-        if isinstance(table, Unknown):
-            raise StateError(table.reason)
-        seen = Seen(socket, view.value.server, view.value.panes, table.value)
-        if all(pane.dead or table.value.get(pane.pid) for pane in view.value.panes):
-            break
-        world.pause(_TURN)
-    return seen
-
-
-def only_pane(name: str, seen: Seen) -> Pane:
-    """The pane of the session with exactly this name (or `$id`). Raises StateError when there is none or a choice."""
-    panes = [pane for pane in seen.panes if name in {pane.session, pane.session_id}]
-    if not panes:
-        names = {pane.session.lower(): pane.session for pane in seen.panes}
-        near = [names[word] for word in difflib.get_close_matches(name.lower(), sorted(names), 3)]
-        hint = f"there is {' and '.join(near)}" if near else "`loopctl sessions list --unmanaged` shows what there is"
-        raise StateError(f"there is no session {name!r} at {seen.socket}", hint=hint)
-    if len(panes) > 1:
-        # Which of them is the agent's is not for us to guess: the others would lose their input.
-        shown = ", ".join(f"{pane.pane_id} ({pane.command or 'dead'})" for pane in panes)
-        raise StateError(
-            f"session {name} has {len(panes)} panes: {shown}",
-            hint="`loopctl sessions register REF --pane %ID` chooses one",
-        )
-    return panes[0]
-
-
 def claim(pane: Pane, seen: Seen, records: Iterable[SessionRecord]) -> str:
     """The id that a record for this pane gets. Raises StateError when the pane is another record's.
 
@@ -160,7 +107,7 @@ def bind(record: SessionRecord, pane: Pane, seen: Seen) -> SessionRecord:
         server=seen.server,
         session_id=pane.session_id,
         pane_id=pane.pane_id,
-        pane=_process(pane, seen),
+        pane=process_of(pane, seen),
         name=pane.session,
     )
 
@@ -233,22 +180,13 @@ def _again(known: SessionRecord, pane: Pane, seen: Seen, world: World) -> Sessio
 
 def _is_same(known: SessionRecord, pane: Pane, seen: Seen) -> bool:
     same = (known.socket, known.server, known.pane_id) == (seen.socket, seen.server, pane.pane_id)
-    return same and (pane.dead or known.pane in {None, _process(pane, seen)})
+    return same and (pane.dead or known.pane in {None, process_of(pane, seen)})
 
 
 def _refuse_second(known: SessionRecord | None, ref: WorkItemRef) -> None:
     if known is not None:
         where = f" in pane {known.pane_id} of {known.name}" if known.pane_id else ""
         raise StateError(f"{ref} already has an open session{where}", hint=f"see `loopctl sessions show {ref}`")
-
-
-def _process(pane: Pane, seen: Seen) -> ProcessId | None:
-    if pane.dead:
-        return None
-    row = seen.table.get(pane.pid)
-    if row is None:
-        raise StateError(f"pane {pane.pane_id} shows process {pane.pid}, which is not running", hint="try again")
-    return row.id
 
 
 def _unmarked(record: SessionRecord, server: ServerId | None, panes: Iterable[Pane]) -> str:

@@ -73,10 +73,11 @@ class FakeTerminals:
         return {spec.id: self._start(socket, spec) for spec in specs}
 
     def mark(self, socket: str, server: ServerId, pane: PaneRef, ref: WorkItemRef) -> str:
-        """Mark the session that shows this pane under this id."""
+        """Mark the session that shows this pane under this id, unless it carries another mark."""
         found, problem = self._reach("mark", socket, server)
         for session, its in list(found.each()) if found else []:
-            if its.pane_id == pane.pane_id and session.session_id == pane.session_id:
+            free = session.mark in {"", pane.mark}
+            if its.pane_id == pane.pane_id and session.session_id == pane.session_id and free:
                 self._servers.effect("mark", its)
                 session.mark, session.ref = pane.mark, str(ref)
         return problem

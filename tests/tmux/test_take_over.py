@@ -474,8 +474,17 @@ def test_an_item_that_runs_here_already_is_left_alone(server: Server, world: Wor
     take_over(request(server, "by-hand"), world)
     write(tmp_path / "sessions", 15)
     (row,) = imported(tmp_path / "sessions", server, world).values()
-    assert row.outcome == SKIPPED and "open session of another conversation" in row.detail
+    assert row.outcome == SKIPPED and "open session already" in row.detail
     assert server.marks()["%1"] == ""
+
+
+def test_what_was_registered_by_hand_is_here_already(server: Server, world: World, tmp_path: Path) -> None:
+    server.session(NAME)
+    record = take_over(request(server), world)
+    write(tmp_path / "sessions", 15)
+    (row,) = imported(tmp_path / "sessions", server, world).values()
+    assert (row.outcome, row.session) == (PRESENT, record.id)
+    assert world.registry.all() == (record,)
 
 
 def test_an_open_session_is_the_one_of_its_item_however_old(server: Server, world: World, tmp_path: Path) -> None:
