@@ -66,7 +66,8 @@ class Box:
         }
         for name in ("polite", "stubborn"):
             self.harness(name, "sh", str(AGENTS / f"{name}.sh"))
-        self.harness("nasty", sys.executable, str(AGENTS / "nasty.py"))
+        for name in ("nasty", "hydra", "shielded"):
+            self.harness(name, sys.executable, str(AGENTS / f"{name}.py"))
         self.items({})
         self.playbook(
             "start.yml",
@@ -121,7 +122,7 @@ class Box:
 
     def start(self, refs: Sequence[str], harness: str = "polite") -> None:
         """Start agents for items (`demo/app#1`) and wait until each says that it is ready."""
-        before = {row["ref"] for row in self.sessions()}
+        before = {row["ref"] for row in self.records() if row["status"] != "closed"}
         known = json.loads(self.items_file.read_text())
         self.items({row["ref"]: row for row in known} | dict.fromkeys(refs, "open"))
         book = self.playbook(
@@ -135,7 +136,7 @@ class Box:
 
     def wait_ready(self, refs: Iterable[str]) -> None:
         """Wait until the agents of these items have printed `ready`."""
-        panes = {row["ref"]: row["pane"] for row in self.sessions() if row["status"] != "closed"}
+        panes = {row["ref"]: row["pane_id"] for row in self.records() if row["status"] != "closed"}
         for ref in refs:
             wait_until(lambda ref=ref: "ready" in self.screen(panes[ref]), what=f"{ref} is ready")
 
@@ -145,6 +146,29 @@ class Box:
 
     def session(self, ref: str) -> dict[str, Any]:
         return next(row for row in reversed(self.sessions()) if row["ref"] == ref)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows of the registry, the oldest first, read without loopctl."""
+        path = self.state / "registry.db"
+        if not path.exists():
+            return []
+        db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        db.row_factory = sqlite3.Row
+        rows = [dict(row) for row in db.execute("SELECT * FROM sessions ORDER BY created_at, id")]
+        db.close()
+        return rows
+
+    def record(self, ref: str) -> dict[str, Any]:
+        """The newest row of an item (`items:demo/app#1`)."""
+        return next(row for row in reversed(self.records()) if row["ref"] == ref)
+
+    def add_record(self, **fields: object) -> dict[str, Any]:
+        """Insert a row by hand: another one with these fields in place of its own."""
+        row = {**self.records()[0], "id": str(uuid.uuid4()), **fields}
+        row["ref_key"] = str(row["ref"]).lower()
+        names = ", ".join(row)
+        self.edit(f"INSERT INTO sessions ({names}) VALUES ({', '.join('?' * len(row))})", *row.values())
+        return row
 
     def tmux(self, *args: str) -> str:
         """Ask the box's own tmux server."""
@@ -157,6 +181,15 @@ class Box:
             timeout=30,
         )
         return done.stdout
+
+    def wait_dead(self, pane: str) -> None:
+        """Wait until the server shows a pane as dead. Debian's 3.3a misses an exit now and then: a job makes it look."""
+
+        def dead() -> bool:
+            self.tmux("run-shell", "-b", "true")
+            return self.pane(pane, "pane_dead") == "1"
+
+        wait_until(dead, what=f"{pane} is dead")
 
     def screen(self, pane: str) -> str:
         return self.tmux("capture-pane", "-p", "-S", "-", "-t", pane)
@@ -187,7 +220,7 @@ class Box:
         db.close()
 
     def processes(self) -> dict[int, str]:
-        """The live processes that were started by agents of this box: pid -> command line."""
+        """The live processes of this box's agents, known by its tag in environment or arguments: pid -> command line."""
         found = {}
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
@@ -198,7 +231,7 @@ class Box:
                 line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             except OSError:
                 continue
-            if self.tag.encode() in environ and state not in b"ZX":
+            if (self.tag.encode() in environ or self.tag in line) and state not in b"ZX":
                 found[int(entry.name)] = line
         return found
 

@@ -21,7 +21,7 @@ def helper(*, setsid: bool = False, double: bool = False, stubborn: bool = True)
         time.sleep(1000)
 
 
-print("first line", flush=True)
+os.write(1, b"first line\n")
 helper()
 helper(stubborn=False)
 helper(setsid=True)
@@ -29,6 +29,6 @@ helper(double=True)
 helper(setsid=True, double=True)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-print("ready", flush=True)
+os.write(1, b"ready\n")
 while True:
     signal.pause()
