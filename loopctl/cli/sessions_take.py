@@ -33,7 +33,13 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 @click.option("--socket", metavar="PATH", help="The tmux socket, where it is not loopctl's own.")
 @click.option("--harness-session-id", default="", metavar="ID", help="The conversation, as the agent program names it.")
 @click.option("--cwd", metavar="DIR", help="The folder that the agent works in.")
-@click.option("--runner", type=click.Choice(["tmux", "process"]), default="tmux", show_default=True)
+@click.option(
+    "--runner",
+    type=click.Choice(["tmux", "process"]),
+    default="tmux",
+    show_default=True,
+    help="How it runs. A process without tmux is never ended: only its record is closed.",
+)
 @table_format_option
 def register(
     ref: str,
