@@ -251,8 +251,8 @@ def _assemble(pane: Pane, parts: Mapping[tuple[str, str], bytes], problem: str) 
     if (pane.pane_id, wanted) not in parts:
         return Unknown(problem or "tmux returned no text for this pane")
     if not pane.alternate:
-        return Known(tidy(part("main")))
-    return Known(tidy(part("history") + part("covered")) + _ALTERNATE + tidy(part("alternate")))
+        return Known(tidy(part("main"), dead=pane.dead))
+    return Known(tidy(part("history") + part("covered")) + _ALTERNATE + tidy(part("alternate"), dead=pane.dead))
 
 
 def _spec_problem(spec: StartSpec) -> str:

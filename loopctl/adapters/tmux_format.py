@@ -16,6 +16,7 @@ from loopctl.model.sessions import Pane, ServerId, ServerView
 NAME = re.compile(r"[A-Za-z0-9_-]{1,200}\Z")
 MARK = re.compile(r"[0-9a-f-]{0,64}\Z")
 _OLDEST = (3, 2)
+_EPITAPH = re.compile(rb"Pane is dead(?: \(.*\))?")
 
 # Only ids and numbers come before the two texts, and the separator is taken out of the first of these, so the name
 # (always last) may hold anything. The separator is printable: tmux 3.4 and later print control characters as
@@ -164,9 +165,11 @@ def split_captures(data: bytes, nonce: str) -> dict[tuple[str, str], bytes]:
     return parts
 
 
-def tidy(text: bytes) -> bytes:
-    """Take the padding off: blanks at line ends and empty lines at the end of the screen."""
+def tidy(text: bytes, *, dead: bool = False) -> bytes:
+    """Take away what the program did not write: blanks at line ends, empty lines at the end of the screen, and tmux's
+    own last line on a dead pane."""
     lines = [line.rstrip() for line in text.split(b"\n")]
-    while lines and not lines[-1]:
+    while lines and (not lines[-1] or (dead and _EPITAPH.fullmatch(lines[-1]))):
+        dead = dead and not lines[-1]
         lines.pop()
     return b"\n".join(lines) + b"\n" if lines else b""

@@ -17,6 +17,9 @@ from loopctl.model.transcripts import transcript_name
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# From so many files on, flushing them side by side is worth the threads.
+_MANY = 8
+_FLUSHERS = 16
 _HINT = "free space or give access; no session is ended before its transcript can be written"
 
 
@@ -41,7 +44,7 @@ class TranscriptFolder:
     def save_all(self, texts: Sequence[tuple[SessionRecord, bytes]]) -> Mapping[str, Fact[str]]:
         """Write transcripts whole and durably; an older one of the same session is replaced, nothing half-written stays.
 
-        All are written before the first is flushed: one flush then carries most of the others.
+        All are written before the first is flushed.
         """
         saved: dict[str, Fact[str]] = {}
         wanted: list[tuple[SessionRecord, bytes, str]] = []
@@ -67,9 +70,11 @@ class TranscriptFolder:
                     ready.append((record, stack.enter_context(_temporary(folder, text)), _free(folder, name)))
                 except OSError as error:
                     saved[record.id] = self._failure(name, error)
-            for record, file, name in ready:
+            flushed = _flush([file.descriptor for _, file, _ in ready])
+            for (record, file, name), problem in zip(ready, flushed, strict=True):
                 try:
-                    os.fsync(file.descriptor)
+                    if problem:
+                        raise problem
                     os.rename(file.name, name, src_dir_fd=folder, dst_dir_fd=folder)
                     saved[record.id] = Known(str(self._folder / name))
                 except OSError as error:
@@ -155,6 +160,24 @@ def _temporary(folder: int, text: bytes) -> Iterator[_File]:
         os.close(descriptor)
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
+
+
+def _flush(descriptors: Sequence[int]) -> list[OSError | None]:
+    """Flush files side by side, which a journalling file system answers with few commits; the error of each, or None."""
+
+    def flush(descriptor: int) -> OSError | None:
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            return error
+        return None
+
+    if len(descriptors) < _MANY:
+        return [flush(descriptor) for descriptor in descriptors]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_FLUSHERS) as pool:
+        return list(pool.map(flush, descriptors))
 
 
 def _free(folder: int, name: str) -> str:
