@@ -72,6 +72,8 @@ def make_plan(setup: object, request: Request, *, verbose: bool = False) -> Plan
         policy=world.policy,
     )
     observation = look(world, playbook, limit_of(request.limit))
+    if request.limit and not observation.subjects:
+        say(f"warning: --limit {' '.join(request.limit)} matches no session and no listed item")
     made = plan_of(playbook, observation, world)
     world.journal.emit(
         "plan.created",

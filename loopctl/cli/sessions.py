@@ -60,7 +60,7 @@ def list_(config: str | None, unmanaged: bool, form: str) -> None:
         out(f"unmanaged  {stray.pane.session}  {stray.pane.pane_id}  {stray.socket}\n")
 
 
-@sessions.command()
+@sessions.command(short_help="Show all that is known of a session.")
 @click.argument("ref")
 @config_option
 @table_format_option
@@ -84,7 +84,7 @@ def show(ref: str, config: str | None, form: str) -> None:
     out(session_text(view, item, attach, setup.view()))
 
 
-@sessions.command()
+@sessions.command(short_help="Print what a session said.")
 @click.argument("ref")
 @config_option
 def log(ref: str, config: str | None) -> None:
@@ -114,7 +114,7 @@ def log(ref: str, config: str | None) -> None:
     out(captured.value.decode(errors="replace"))
 
 
-@sessions.command()
+@sessions.command(short_help="Attach this terminal; a closed one read-only.")
 @click.argument("ref")
 @config_option
 @click.option("--read-only", is_flag=True, help="Do not pass keys on (a closed session is always read-only).")
@@ -138,7 +138,7 @@ def attach(ref: str, config: str | None, read_only: bool) -> None:
     attach_terminal(view.record.socket, sighting.pane.pane_id, read_only=read_only or closed)
 
 
-@sessions.command()
+@sessions.command(short_help="End one session now.")
 @click.argument("ref")
 @config_option
 @format_option

@@ -29,7 +29,7 @@ from loopctl.model.sessions import (
     SessionView,
     Sighting,
 )
-from loopctl.model.text import ago
+from loopctl.model.text import ago, plural
 from loopctl.planner.facts import facts_of
 from loopctl.planner.resolve import Desired, Resolution, is_for
 
@@ -288,7 +288,10 @@ def _scopes(playbook: Playbook, observation: Observation) -> tuple[PlayScope, ..
 
 
 def _notes(observation: Observation) -> tuple[str, ...]:
-    if not observation.foreign:
-        return ()
-    machines = ", ".join(sorted({record.machine for record in observation.foreign}))
-    return (f"{len(observation.foreign)} sessions of other machines are out of scope ({machines})",)
+    notes = []
+    if not observation.subjects:
+        notes.append("there was nothing to look at: no session is registered here, and no source lists an item")
+    if observation.foreign:
+        machines = ", ".join(sorted({record.machine for record in observation.foreign}))
+        notes.append(f"{plural(len(observation.foreign), 'session')} of other machines are out of scope ({machines})")
+    return tuple(notes)
