@@ -11,18 +11,23 @@ import click
 from loopctl.cli.main import cli
 from tests.docs.pages import fences, prose
 
-_SHELL = {"console", "sh", "bash", "yaml", "yml"}
-_LINE = re.compile(r"^\s*(?:\$ |- run: |run: )?(?:[A-Z_]+=\S* )*(?P<command>loopctl .*)$", re.MULTILINE)
+_COMMAND = r"(?:[A-Z_]+=\S* )*(?P<command>loopctl .*)$"
+_TYPED = re.compile(rf"^\$ {_COMMAND}", re.MULTILINE)
+# A line of a script, a step of a workflow, an entry of a crontab.
+_WRITTEN = re.compile(rf"^\s*(?:- )?(?:run: |(?:[*/0-9]+ ){{5}})?{_COMMAND}", re.MULTILINE)
+_LINES = {"console": _TYPED, "sh": _WRITTEN, "bash": _WRITTEN, "yaml": _WRITTEN, "yml": _WRITTEN}
 _INLINE = re.compile(r"`(?P<command>loopctl [^`\n]+)`")
+#: Commands that pages name before they exist.
+PLANNED = frozenset({"run"})
 _END = {"|", "||", "&&", ";", ">", ">>", "2>", "<", "&", "#"}
 
 
 def shown(text: str) -> Iterator[tuple[str, bool]]:
     """Each loopctl command of a page, and whether it is complete (from a block) or only named (in a sentence)."""
     for fence in fences(text):
-        if fence.language in _SHELL:
-            for match in _LINE.finditer(fence.text.replace("\\\n", " ")):
-                yield match["command"], True
+        if fence.language in _LINES:
+            for match in _LINES[fence.language].finditer(fence.text.replace("\\\n", " ")):
+                yield " ".join(match["command"].split()), True
     for match in _INLINE.finditer(prose(text)):
         yield match["command"], False
 
@@ -30,6 +35,8 @@ def shown(text: str) -> Iterator[tuple[str, bool]]:
 def problem(command: str, *, complete: bool) -> str:
     """What the parser has against a command, or "". One that is only named may lack arguments."""
     words = _words(command)
+    if not complete and words[0] in PLANNED:
+        return ""
     try:
         target, context, rest = _find(words)
         if complete and not isinstance(target, click.Group):

@@ -159,7 +159,7 @@ def _option(option: click.Option) -> tuple[str, str]:
     names = ", ".join(f"`{name}`" for name in option.opts)
     value = "" if option.is_flag else _value(option)
     default = option.default if option.show_default and not option.is_flag else None
-    said = _escaped(option.help or "How to print it.") + (f" Default: `{default}`." if default is not None else "")
+    said = _escaped(option.help or "") + (f" Default: `{default}`." if default is not None else "")
     return f"{names}{f' `{value}`' if value else ''}", said + (" May be repeated." if option.multiple else "")
 
 
