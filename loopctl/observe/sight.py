@@ -60,6 +60,11 @@ def sight(record: SessionRecord, servers: Mapping[str, Fact[ServerView]], table:
     marked = [pane for pane in view.panes if pane.mark == record.id]
     if view.server is None or (record.server not in {None, view.server} and not marked):
         return _nothing_there(record, view, table)
+    if record.server is not None and record.server != view.server:
+        return Unknown(
+            f"identity mismatch: the record's tmux server is {record.server.pid}, "
+            f"pane {marked[0].pane_id} with its mark is on server {view.server.pid}"
+        )
     # Ids mean something only on the server they were read from; a record that was never bound has its mark alone.
     bound = record.server == view.server and bool(record.pane_id)
     pane = next((p for p in view.panes if p.pane_id == record.pane_id), None) if bound else None
@@ -120,9 +125,10 @@ def _pane_gone(record: SessionRecord, view: ServerView, marked: list[Pane], tabl
 def _nothing_there(record: SessionRecord, view: ServerView, table: ProcessTable) -> Fact[Sighting]:
     """The pane is gone, unless the server that had it still runs behind a socket that was taken away."""
     server = record.server
-    if server and server != view.server:
+    if server and (view.server is None or server.pid != view.server.pid):
         row = table.get(server.pid)
-        if row is not None and row.name.startswith("tmux"):
+        # "tmux: server" on Linux; a client that has the number by now is no server.
+        if row is not None and row.name.startswith("tmux") and not row.name.endswith("client"):
             return Unknown(
                 f"tmux server {server.pid} still runs but cannot be reached at {record.socket}; "
                 f"`kill -USR1 {server.pid}` makes it put its socket back"
