@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -156,9 +157,7 @@ class _Paths:
 
 def _normal(path: Path) -> str:
     # Removes "." and "..", and leaves symbolic links as the user wrote them.
-    from os.path import normpath
-
-    return normpath(path)
+    return os.path.normpath(path)
 
 
 def _build(document: Document, path: str, paths: _Paths) -> Config:

@@ -22,6 +22,8 @@ from loopctl.playbook.document import Document, Path_
 from loopctl.playbook.durations import seconds
 from loopctl.playbook.templates import Compiled, compile_template, compile_when
 
+#: The keys of `ensure` that are rendered when a plan is made.
+TEMPLATES = ("prompt", "cwd", "comment")
 _CLOSED = "closed"
 T = TypeVar("T")
 
@@ -33,6 +35,17 @@ def build_play(
     builder = _Builder(document, variables, policy)
     value: Any = document.value
     return builder.play((index,), value[index]), builder.problems
+
+
+def expression_problems(document: Document, index: int, variables: Mapping[str, object]) -> list[Problem]:
+    """What is wrong with the expressions of a play that need not fit its schema."""
+    builder = _Builder(document, variables, Policy())
+    value: Any = document.value
+    rules = value[index].get("rules") if isinstance(value[index], dict) else None
+    for number, rule in enumerate(rules if isinstance(rules, list) else ()):
+        if isinstance(rule, dict):
+            builder.expressions((index, "rules", number), rule)
+    return builder.problems
 
 
 class _Builder:
@@ -70,6 +83,15 @@ class _Builder:
             frozenset(_words(value.get("tags"))) | inherited,
         )
 
+    def expressions(self, path: Path_, value: Mapping[str, Any]) -> None:
+        if isinstance(value.get("when"), str):
+            self._compiled(compile_when, (*path, "when"))
+        ensure = value.get("ensure")
+        texts = ensure if isinstance(ensure, dict) else {}
+        for key in TEMPLATES:
+            if isinstance(texts.get(key), str):
+                self._compiled(compile_template, (*path, "ensure", key))
+
     def match(self, path: Path_, value: Mapping[str, Any]) -> Match:
         item = value.get("match", {}).get("item", {})
         session = value.get("match", {}).get("session", {})
@@ -87,9 +109,7 @@ class _Builder:
         )
 
     def ensure(self, path: Path_, value: Mapping[str, Any]) -> Ensure:
-        texts = {
-            key: self._compiled(compile_template, (*path, key)) for key in ("prompt", "cwd", "comment") if key in value
-        }
+        texts = {key: self._compiled(compile_template, (*path, key)) for key in TEMPLATES if key in value}
         session = value.get("session")
         if session == _CLOSED:
             session = RETAIN if self._policy.keep_session_on_close else REMOVE

@@ -13,16 +13,13 @@ from loopctl.errors import DocumentError, Problem
 from loopctl.model.rules import Play, Playbook, Policy
 from loopctl.playbook import overlap
 from loopctl.playbook import tags as tag_filter
-from loopctl.playbook.build import build_play
+from loopctl.playbook.build import TEMPLATES, build_play, expression_problems
 from loopctl.playbook.document import Document, Path_, load_document, problem_at
 from loopctl.playbook.extra_vars import parse_extra_vars
 from loopctl.playbook.schema import did_you_mean, validate
 from loopctl.playbook.templates import render, render_vars
 
 __all__ = ["compile_document", "conflicts_in", "load_playbook", "parse_extra_vars"]
-
-#: What a template may leave to plan time, by the end of its path.
-_DEFERRED = frozenset({"prompt", "comment", "cwd"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +62,10 @@ def compile_document(document: Document, extra_vars: Mapping[str, object], polic
     # What could not be rendered is still a template, so the schema's word on it is noise.
     problems += [p for p in validate(rendered, "playbook") if (p.line, p.column) not in wrong]
     plays: list[Play] = []
-    if not problems:
-        for index, known in enumerate(variables):
+    for index, known in enumerate(variables):
+        if problems:
+            problems += expression_problems(rendered, index, known)
+        else:
             play, more = build_play(rendered, index, known, policy)
             problems += more
             plays.append(play)
@@ -120,7 +119,7 @@ def _render_play(
         ensure = value.get("ensure")
         if isinstance(ensure, dict):
             result["ensure"] = {
-                key: inner if key in _DEFERRED else now((*at, "ensure", key), inner) for key, inner in ensure.items()
+                key: inner if key in TEMPLATES else now((*at, "ensure", key), inner) for key, inner in ensure.items()
             }
         return result
 

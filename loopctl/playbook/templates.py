@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from loopctl.errors import DocumentError, Problem
@@ -164,6 +164,7 @@ def _render_text(document: Document, path: Path_, source: str, variables: Mappin
     return _guarded(document, path, evaluate)
 
 
+@lru_cache(maxsize=1024)
 def _single(source: str) -> str | None:
     """The expression of a text that is exactly one `{{ expression }}`."""
     from jinja2 import nodes
@@ -174,6 +175,7 @@ def _single(source: str) -> str | None:
     return found["inner"] if found and one else None
 
 
+@lru_cache(maxsize=1024)
 def _native(expression: str) -> Evaluate:
     from jinja2 import Undefined
 
@@ -210,15 +212,19 @@ def _plain(value: object) -> object:
     return copy(value)
 
 
+@lru_cache(maxsize=1024)
+def _checked(source: str) -> tuple[frozenset[str], nodes.Template]:
+    from jinja2 import meta
+
+    tree = _sandbox().check(source)
+    return frozenset(meta.find_undeclared_variables(tree)) - {"range"}, tree
+
+
 def _parsed(
     document: Document, path: Path_, source: str, allowed: frozenset[str]
 ) -> tuple[frozenset[str], nodes.Template]:
     """The names that a template reads and its tree. Raises DocumentError for each name that is not allowed."""
-    from jinja2 import meta
-
-    tree = _guarded(document, path, lambda: _sandbox().check(source))
-    found: set[str] = _guarded(document, path, lambda: meta.find_undeclared_variables(tree))
-    names = frozenset(found) - {"range"}
+    names, tree = _guarded(document, path, lambda: _checked(source))
     unknown = sorted(names - allowed)
     if unknown:
         raise DocumentError([document.problem(path, *_unknown(name, allowed)) for name in unknown])

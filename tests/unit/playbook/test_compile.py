@@ -146,6 +146,12 @@ def test_a_value_that_looks_like_a_template_after_rendering_is_no_duration(tmp_p
     assert told(problems) == [(4, 16, "grace is no duration: write seconds, or 5s, 10m, 2h, 14d")]
 
 
+def test_expressions_are_checked_beside_other_faults(tmp_path: Path) -> None:
+    text = "- hots: x\n  rules:\n    - when: itme.x\n      ensure: {session: shut, prompt: '{{ foo }}', comment: 3}\n"
+    problems = problems_of(lambda: compiled(tmp_path, text))
+    assert [(p.line, p.column) for p in problems] == [(1, 3), (3, 7), (4, 16), (4, 31), (4, 52)]
+
+
 def test_a_variable_cannot_hide_a_fact(tmp_path: Path) -> None:
     text = "- vars: {item: 1}\n  rules: [{when: 'true', ensure: {grace: 1}}]\n"
     assert told(problems_of(lambda: compiled(tmp_path, text))) == [

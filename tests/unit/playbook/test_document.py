@@ -105,6 +105,10 @@ def test_an_ambiguous_word_must_be_quoted(word: str, reason: str) -> None:
         ("a: 1\nb: \x1b[31m\n", [(2, 4, "a character U+001B is not allowed")]),
         ("a: \ud800\n", [(1, 4, "a character U+D800 is not allowed")]),
         ("- " * 1000, [(1, 201, "nested more than 100 levels deep")]),
+        (
+            f"a: &a {'[' * 60}{']' * 60}\nb: {'[' * 60}*a{']' * 60}\n",
+            [(2, 64, "with this alias, values are nested more than 100 levels deep")],
+        ),
         (bomb(), [(5, 8, "the aliases up to here stand for more than 10,000 values")]),
     ],
 )
