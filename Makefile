@@ -10,7 +10,7 @@ PYTHON :=
 unexport $(filter TMUX TMUX_% GH_% GITHUB_% LOOPCTL_% VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONSTARTUP \
 	PIP_USER PIP_TARGET PIP_PREFIX,$(.VARIABLES))
 
-.PHONY: help demo test check bench golden clean setup-run setup-dev
+.PHONY: help demo test check bench golden docs clean setup-run setup-dev
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make check    lint, format, types, import contracts, playbooks and schemas"
 	@echo "make bench    the benchmarks, as ratios"
 	@echo "make golden   rewrite the expected plans of tests/cases (then read the diff)"
+	@echo "make docs     rewrite the generated parts of the documentation, and what its commands print (then read the diff)"
 	@echo "make clean    remove what these made, .venv too"
 	@echo "Each sets up what it needs first. PYTHON=python3.12 chooses the interpreter."
 
@@ -40,6 +41,9 @@ bench: setup-dev
 
 golden: setup-dev
 	@$(PY) -m pytest tests/unit/test_cases.py --golden $(ARGS)
+
+docs: setup-dev
+	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m tests.docs.generate --play
 
 clean:
 	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov

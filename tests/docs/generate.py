@@ -16,7 +16,7 @@ from tests.fake_github.server import FakeGitHub
 from tests.support import ROOT
 
 #: The pages whose commands are run, in order, each on a machine of its own.
-EXECUTED = (ROOT / "README.md", ROOT / "docs" / "tutorial.md")
+EXECUTED = (ROOT / "README.md", ROOT / "docs" / "tutorial.md", ROOT / "docs" / "take-over.md")
 
 
 #: What README.md takes for granted: three running agents on items of which two have ended since.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -160,6 +160,7 @@ def _option(option: click.Option) -> tuple[str, str]:
     value = "" if option.is_flag else _value(option)
     default = option.default if option.show_default and not option.is_flag else None
     said = _escaped(option.help or "") + (f" Default: `{default}`." if default is not None else "")
+    said += " Required." if option.required else ""
     return f"{names}{f' `{value}`' if value else ''}", said + (" May be repeated." if option.multiple else "")
 
 
@@ -204,6 +205,6 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def _rows(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _rows(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [heads, tuple("---" for _ in heads), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

@@ -92,5 +92,12 @@ def test_only_what_differs_is_rewritten() -> None:
     assert rewritten(page, same) == page.replace("old", "new")
 
 
+def test_a_command_that_fell_over_is_not_recorded() -> None:
+    page = "```console\n$ a\nx\n```\n"
+    fence = next(fences(page))
+    with pytest.raises(RuntimeError, match="line 2"):
+        rewritten(page, [(fence, [Step("a", 2, "x\n", "Traceback (most recent call last):\n")])])
+
+
 def test_the_pages_are_there() -> None:
     assert set(EXECUTED) <= set(pages()) and all(page.is_relative_to(ROOT) for page in EXECUTED)

@@ -100,7 +100,7 @@ def reader() -> Iterator[Walk]:
     try:
         yield walk
     finally:
-        for socket in base.rglob("tmux.sock"):
+        for socket in base.rglob("*.sock"):
             subprocess.run(["tmux", "-S", str(socket), "kill-server"], check=False, capture_output=True, timeout=20)
         _end_processes(tag)
         shutil.rmtree(base, ignore_errors=True)
@@ -147,7 +147,13 @@ def play(text: str, walk: Walk) -> list[tuple[Fence, list[Step]]]:
 
 
 def rewritten(text: str, played: list[tuple[Fence, list[Step]]]) -> str:
-    """The page with what the commands really print; what differs only by times and ids stays as it was."""
+    """The page with what the commands really print; what differs only by times and ids stays as it was.
+
+    Raises RuntimeError where a command fell over: a page must not come to say so.
+    """
+    fallen = [step for _, steps in played for step in steps if "Traceback (most recent call last)" in step.actual]
+    if fallen:
+        raise RuntimeError(f"line {fallen[0].line}: $ {fallen[0].command}\n{fallen[0].actual}")
     for fence, steps in reversed(played):
         if all(normal(step.expected) == normal(step.actual) for step in steps):
             continue
