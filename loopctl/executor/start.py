@@ -52,26 +52,34 @@ def _prepare(action: Action, subject: Subject, world: World) -> tuple[SessionRec
     conversation = harness.new_session_id()
     argv = harness.argv(after.prompt, conversation)
     item = known_item(subject)
-    id_ = str(uuid.uuid4())
-    record = world.registry.add(
-        SessionRecord(
-            id=id_,
-            ref=action.ref,
-            machine=world.machine,
-            harness=after.harness,
-            status=ACTIVE,
-            runner=TMUX_RUNNER,
-            origin=STARTED,
-            socket=world.socket,
-            name=after.name,
-            harness_session_id=conversation,
-            cwd=after.cwd,
-            node_id=item.node_id if item else "",
-            created_at=world.now(),
-        )
+    begun = subject.record if subject.record and subject.record.only_begun else None
+    record = SessionRecord(
+        id=str(uuid.uuid4()),
+        ref=action.ref,
+        machine=world.machine,
+        harness=after.harness,
+        status=ACTIVE,
+        runner=TMUX_RUNNER,
+        origin=STARTED,
+        socket=world.socket,
+        name=after.name,
+        harness_session_id=conversation,
+        cwd=after.cwd,
+        node_id=item.node_id if item else "",
+        created_at=world.now(),
     )
-    env = {**harness.env(), "LOOPCTL_SESSION": id_, "LOOPCTL_REF": str(action.ref)}
-    return record, StartSpec(id_, action.ref, after.name, argv, after.cwd, env)
+    record = _again(begun, record, world) if begun else world.registry.add(record)
+    env = {**harness.env(), "LOOPCTL_SESSION": record.id, "LOOPCTL_REF": str(action.ref)}
+    return record, StartSpec(record.id, action.ref, after.name, argv, after.cwd, env)
+
+
+def _again(begun: SessionRecord, record: SessionRecord, world: World) -> SessionRecord:
+    """Go on with a start that was cut off, under the same id: should its pane have come after all, it is found."""
+    written = world.registry.replace(replace(record, id=begun.id, generation=begun.generation))
+    if written is None:
+        msg = "its record has changed meanwhile"
+        raise LoopctlError(msg)
+    return written
 
 
 def _finish(
@@ -79,7 +87,7 @@ def _finish(
 ) -> Result:
     if isinstance(made, Unknown):
         # Where it cannot be told whether a pane was made, the record stays: the pane is found again by its mark.
-        if made.kind == REFUSED:
+        if made.kind == REFUSED and action.guard.record_id != record.id:
             world.registry.remove(record)
         world.journal.emit("session.start_failed", "error", ref=str(record.ref), session=record.id, reason=made.reason)
         return Result(action, FAILED, made.reason)

@@ -79,6 +79,11 @@ class SessionRecord:
     closed_at: datetime | None = None
     generation: int = 0
 
+    @property
+    def only_begun(self) -> bool:
+        """Whether a start wrote it down and was cut off before it could write down a pane."""
+        return self.origin == STARTED and self.status == ACTIVE and self.server is None and not self.pane_id
+
 
 @dataclass(frozen=True, slots=True)
 class Pane:

@@ -26,6 +26,7 @@ from loopctl.model.sessions import (
     RETAINED,
     RUNNING,
     UNDEAD,
+    SessionRecord,
     SessionView,
     Sighting,
 )
@@ -149,7 +150,8 @@ def _start(
         return None
     if phase == UNDEAD:
         return Held(subject.ref, "its session is closed but its agent is alive: end it first")
-    if phase in {EXITED, LOST}:
+    begun = _only_begun(subject)
+    if phase in {EXITED, LOST} and begun is None:
         hint = f"loopctl sessions close {subject.ref}"
         return Held(
             subject.ref,
@@ -157,7 +159,8 @@ def _start(
         )
     facts = facts_of(subject, observation)
     ensure = desired.ensure
-    name = _free_name(subject, taken)
+    # Under its old name: had the pane come after all, tmux would refuse a second one.
+    name = begun.name if begun else _free_name(subject, taken)
     after = After(
         phase=RUNNING,
         status=ACTIVE,
@@ -169,6 +172,14 @@ def _start(
     )
     before = Before(phase=phase or ABSENT, status=subject.record.status if subject.record else "")
     return _action(START, subject, desired, before, after, _why(subject, observation), observation)
+
+
+def _only_begun(subject: Subject) -> SessionRecord | None:
+    """The record of a start that was cut off before there was a pane: the next one goes on with it."""
+    view = subject.session
+    if view is None or view.phase != LOST or view.tree.members or not view.record.only_begun:
+        return None
+    return view.record
 
 
 def _free_name(subject: Subject, taken: set[str]) -> str:
