@@ -54,6 +54,7 @@ def test_steps_of_a_block() -> None:
     ("one", "other"),
     [
         ("up 3s, 1 process", "up 2 min, 4 processes"),
+        ("is session 0a1b2c3d:", "is session ffffffff:"),
         ("octo-app-15-0a1b2c3d.txt", "octo-app-15-ffffffff.txt"),
         ("sh (4711), sleep (12)", "sh (99), sleep (100000)"),
         ("2026-01-01T00:00:00.123Z  x", "2027-01-01T00:00:00Z  x"),
