@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
-import json
 import os
 import sqlite3
-import sys
-import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import fields, replace
-from datetime import UTC, datetime
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
-from loopctl.errors import RefusedError, StateError
-from loopctl.model.processes import ProcessId
-from loopctl.model.refs import WorkItemRef
-from loopctl.model.sessions import CLOSED_STATUS, STATUSES, ServerId, SessionRecord
+from loopctl.adapters.registry_lock import check_root, hold_lock, make_root
+from loopctl.adapters.registry_rows import COLUMNS, NUMBERS, to_record, to_row
+from loopctl.errors import StateError
+from loopctl.model.sessions import CLOSED_STATUS, SessionRecord
 
 APPLICATION_ID = 0x6C6F6F70  # "loop"
 SCHEMA_VERSION = 1
 
-_NUMBERS = {"server_pid", "server_start", "pane_pid", "generation"}
-_TIMES = ("created_at", "updated_at", "closed_at")
-_PLAIN = tuple(f.name for f in fields(SessionRecord) if f.name not in {"ref", "server", "pane", *_TIMES})
-_COLUMNS = ("ref", "ref_key", "server_pid", "server_start", "pane_pid", "pane_start", *_TIMES, *_PLAIN)
-
 _SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE sessions (
-  {", ".join(f"{c} {'INTEGER' if c in _NUMBERS else 'TEXT'}{' PRIMARY KEY NOT NULL' if c == 'id' else ''}" for c in _COLUMNS)}
+  {", ".join(f"{c} {'INTEGER' if c in NUMBERS else 'TEXT'}{' PRIMARY KEY NOT NULL' if c == 'id' else ''}" for c in COLUMNS)}
 ) STRICT;
 CREATE UNIQUE INDEX one_open_session ON sessions (machine, ref_key) WHERE status != '{CLOSED_STATUS}';
 """
@@ -68,13 +58,13 @@ class SqliteRegistry:
         if not self._exists():
             return ()
         with self._open() as db:
-            rows = db.execute(f"SELECT {', '.join(_COLUMNS)} FROM sessions ORDER BY created_at, id").fetchall()
-        return tuple(self._record(dict(zip(_COLUMNS, row, strict=True))) for row in rows)
+            rows = db.execute(f"SELECT {', '.join(COLUMNS)} FROM sessions ORDER BY created_at, id").fetchall()
+        return tuple(self._record(dict(zip(COLUMNS, row, strict=True))) for row in rows)
 
     def add(self, record: SessionRecord) -> SessionRecord:
         """Insert a record."""
         new = replace(record, generation=1, updated_at=self._now())
-        row = _row(new)
+        row = to_row(new)
         with self._open(write=True, create=True) as db:
             try:
                 db.execute(
@@ -95,7 +85,7 @@ class SqliteRegistry:
         with self._open(write=True) as db:
             for record in records:
                 new = replace(record, generation=record.generation + 1, updated_at=self._now())
-                row = _row(new)
+                row = to_row(new)
                 done = db.execute(
                     f"UPDATE sessions SET {', '.join(f'{c} = ?' for c in row)} WHERE id = ? AND generation = ?",
                     (*row.values(), record.id, record.generation),
@@ -122,7 +112,7 @@ class SqliteRegistry:
 
     def _record(self, row: dict[str, object]) -> SessionRecord:
         try:
-            return _to_record(row)
+            return to_record(row)
         except (ValueError, TypeError) as error:
             msg = f"{self._path}: session {row.get('id')!r}: {error}"
             raise StateError(msg, hint="nothing was done; mend or remove this row") from None
@@ -202,70 +192,9 @@ class SqliteRegistry:
         if verdict != "ok":
             raise sqlite3.DatabaseError(str(verdict))
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the apply lock. The descriptor is not inherited, so no tmux server keeps it alive."""
-        make_root(self._root)
-        path = self._root / "apply.lock"
-        try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            msg = f"{path}: {error.strerror}"
-            raise StateError(msg) from None
-        try:
-            self._acquire(handle)
-            note = {"pid": os.getpid(), "command": Path(sys.argv[0]).name, "since": _time_text(self._now())}
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, json.dumps(note).encode(), 0)
-            yield
-        finally:
-            os.close(handle)
-
-    def _acquire(self, handle: int) -> None:
-        deadline = time.monotonic() + self._lock_timeout
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno not in {errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK}:
-                    msg = f"{self._root / 'apply.lock'}: {error.strerror}"
-                    raise StateError(msg) from None
-                if time.monotonic() >= deadline:
-                    msg = f"another loopctl is at work on {self._root}: {_holder(handle)}"
-                    raise RefusedError(msg, hint="wait for it, or raise lock.timeoutSeconds") from None
-                time.sleep(0.05)
-            else:
-                return
-
-
-def make_root(root: Path) -> None:
-    """Make the state folder, 0700, and check it. Raises StateError."""
-    try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        msg = f"{root}: {error.strerror}"
-        raise StateError(msg, hint="set state.root to a folder of yours") from None
-    check_root(root)
-
-
-def check_root(root: Path) -> None:
-    """Refuse a state folder that others could write to. A missing one is fine. Raises StateError."""
-    try:
-        info = root.stat()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        msg = f"{root}: {error.strerror}"
-        raise StateError(msg) from None
-    if not root.is_dir():
-        msg = f"{root} is not a folder"
-        raise StateError(msg, hint="set state.root to a folder of yours")
-    if info.st_uid != os.geteuid():
-        msg = f"{root} belongs to another user"
-        raise StateError(msg, hint="set state.root to a folder of yours")
-    if info.st_mode & 0o022:
-        msg = f"{root} can be written by others"
-        raise StateError(msg, hint=f"chmod go-w {root}")
+    def lock(self) -> AbstractContextManager[None]:
+        """The apply lock of this state root."""
+        return hold_lock(self._root, self._lock_timeout, self._now)
 
 
 def _connection(path: Path) -> sqlite3.Connection:
@@ -283,69 +212,5 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _holder(handle: int) -> str:
-    try:
-        note = json.loads(os.pread(handle, 4096, 0))
-        return f"{note['command']}, pid {note['pid']}, since {note['since']}"
-    except (ValueError, KeyError, TypeError, OSError):
-        return "its holder did not say who it is"
-
-
 def _uri(path: Path) -> str:
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
-def _time_text(value: datetime | None) -> str | None:
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if value else None
-
-
-def _time(value: object, name: str) -> datetime | None:
-    if value is None:
-        return None
-    try:
-        return datetime.fromisoformat(str(value)).astimezone(UTC)
-    except ValueError:
-        msg = f"{name}: {value!r} is not a time"
-        raise ValueError(msg) from None
-
-
-def _row(record: SessionRecord) -> dict[str, object]:
-    row: dict[str, object] = {name: getattr(record, name) for name in _PLAIN}
-    row |= {name: _time_text(getattr(record, name)) for name in _TIMES}
-    row |= {"ref": str(record.ref), "ref_key": record.ref.key}
-    row |= (
-        {"server_pid": record.server.pid, "server_start": record.server.start}
-        if record.server
-        else dict.fromkeys(("server_pid", "server_start"))
-    )
-    row |= (
-        {"pane_pid": record.pane.pid, "pane_start": record.pane.start}
-        if record.pane
-        else dict.fromkeys(("pane_pid", "pane_start"))
-    )
-    return row
-
-
-def _pid(value: object, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value <= 1:
-        msg = f"{name}: {value!r} is not the process id of a session"
-        raise ValueError(msg)
-    return value
-
-
-def _to_record(row: dict[str, object]) -> SessionRecord:
-    ref = WorkItemRef.parse(str(row["ref"]))
-    if ref.key != row["ref_key"]:
-        msg = f"ref_key: {row['ref_key']!r} does not belong to {ref}"
-        raise ValueError(msg)
-    if row["status"] not in STATUSES:
-        msg = f"status: {row['status']!r} is not one of {', '.join(STATUSES)}"
-        raise ValueError(msg)
-    plain = {name: row[name] if row[name] is not None else "" for name in _PLAIN}
-    server = pane = None
-    if row["server_pid"] is not None:
-        server = ServerId(_pid(row["server_pid"], "server_pid"), int(str(row["server_start"])))
-    if row["pane_pid"] is not None:
-        pane = ProcessId(_pid(row["pane_pid"], "pane_pid"), str(row["pane_start"] or ""))
-    times = {name: _time(row[name], name) for name in _TIMES}
-    return SessionRecord(ref=ref, server=server, pane=pane, **times, **plain)  # type: ignore[arg-type]

@@ -137,7 +137,7 @@ def scratch() -> Iterator[Path]:
 
 def clean_up(folder: Path) -> None:
     """End every session of the scratch world, then remove the folder."""
-    from loopctl.cli.sessions import one_rule
+    from loopctl.cli.session_words import one_rule
     from loopctl.cli.wiring import Setup
     from loopctl.model.plan import FAILED
     from loopctl.observe import observe

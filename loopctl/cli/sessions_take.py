@@ -142,7 +142,7 @@ def _absolute(path: str | None) -> str:
 
 
 def _show(setup: Setup, record: SessionRecord, form: str) -> None:
-    from loopctl.cli.sessions import attach_command
+    from loopctl.cli.session_words import attach_command
     from loopctl.model.encode import record_to_dict
     from loopctl.observe import observe
     from loopctl.render.clean import shown

@@ -11,7 +11,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
+
+from tests.support import wait_until
 
 
 def main(socket: str, number: int) -> None:
@@ -28,8 +29,7 @@ def main(socket: str, number: int) -> None:
     tmux("source-file", "-", stdin="".join(f"set-option -p -t {pane} remain-on-exit on\n" for pane, _ in panes))
     for _, pid in panes:
         os.kill(int(pid), signal.SIGTERM)
-    while "0" in tmux("list-panes", "-a", "-F", "#{pane_dead}").split():
-        time.sleep(0.01)
+    wait_until(lambda: "0" not in tmux("list-panes", "-a", "-F", "#{pane_dead}").split(), what="all panes are dead")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,95 @@
+"""The state folder and the apply lock in it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from loopctl.errors import RefusedError, StateError
+
+
+def make_root(root: Path) -> None:
+    """Make the state folder, 0700, and check it. Raises StateError."""
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"{root}: {error.strerror}"
+        raise StateError(msg, hint="set state.root to a folder of yours") from None
+    check_root(root)
+
+
+def check_root(root: Path) -> None:
+    """Refuse a state folder that others could write to. A missing one is fine. Raises StateError."""
+    try:
+        info = root.stat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        msg = f"{root}: {error.strerror}"
+        raise StateError(msg) from None
+    if not root.is_dir():
+        msg = f"{root} is not a folder"
+        raise StateError(msg, hint="set state.root to a folder of yours")
+    if info.st_uid != os.geteuid():
+        msg = f"{root} belongs to another user"
+        raise StateError(msg, hint="set state.root to a folder of yours")
+    if info.st_mode & 0o022:
+        msg = f"{root} can be written by others"
+        raise StateError(msg, hint=f"chmod go-w {root}")
+
+
+@contextmanager
+def hold_lock(root: Path, timeout: float, now: Callable[[], datetime]) -> Iterator[None]:
+    """Hold the apply lock. The descriptor is not inherited, so no tmux server keeps it alive."""
+    make_root(root)
+    path = root / "apply.lock"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        msg = f"{path}: {error.strerror}"
+        raise StateError(msg) from None
+    try:
+        _acquire(handle, root, timeout)
+        note = {
+            "pid": os.getpid(),
+            "command": Path(sys.argv[0]).name,
+            "since": now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(note).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _acquire(handle: int, root: Path, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in {errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK}:
+                msg = f"{root / 'apply.lock'}: {error.strerror}"
+                raise StateError(msg) from None
+            if time.monotonic() >= deadline:
+                msg = f"another loopctl is at work on {root}: {_holder(handle)}"
+                raise RefusedError(msg, hint="wait for it, or raise lock.timeoutSeconds") from None
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _holder(handle: int) -> str:
+    try:
+        note = json.loads(os.pread(handle, 4096, 0))
+        return f"{note['command']}, pid {note['pid']}, since {note['since']}"
+    except (ValueError, KeyError, TypeError, OSError):
+        return "its holder did not say who it is"
