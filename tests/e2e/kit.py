@@ -254,3 +254,33 @@ def close_rule(grace: float | None = None, **ensure: object) -> str:
         wanted["grace"] = grace
     rule = {"name": "ended", "match": {"item": {"state": ["closed", "merged"]}}, "ensure": wanted}
     return json.dumps([{"name": "close", "limits": {"max_changes": 1000, "max_fraction": 1}, "rules": [rule]}])
+
+
+class Saboteur:
+    """Stands before a program on PATH: counts its runs, and kills loopctl (its parent) before or after one of them."""
+
+    def __init__(self, box: Box, program: str = "tmux") -> None:
+        self.folder = box.folder / f"before-{program}"
+        self.folder.mkdir()
+        self._count, self._when = self.folder / "count", self.folder / "when"
+        real = shutil.which(program, path=box.env["PATH"])
+        script = self.folder / program
+        script.write_text(
+            f"#!/bin/sh\nn=$(($(cat {self._count}) + 1)); echo $n >{self._count}; when=$(cat {self._when})\n"
+            f'[ "$when" = "before $n" ] && kill -9 $PPID && exit 1\n'
+            f'{real} "$@"; code=$?\n'
+            f'[ "$when" = "after $n" ] && kill -9 $PPID\n'
+            "exit $code\n"
+        )
+        script.chmod(0o755)
+        self.env = {"PATH": f"{self.folder}:{box.env['PATH']}"}
+        self.arm("never")
+
+    def arm(self, when: str) -> None:
+        """Begin to count; `before 3` kills loopctl before its third run of the program, `after 3` when it is over."""
+        self._count.write_text("0\n")
+        self._when.write_text(f"{when}\n")
+
+    @property
+    def count(self) -> int:
+        return int(self._count.read_text())

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 
 IGNORED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -17,7 +18,7 @@ def helper(*, setsid: bool = False, double: bool = False, stubborn: bool = True)
     for number in IGNORED if stubborn else ():
         signal.signal(number, signal.SIG_IGN)
     while True:
-        signal.pause()
+        time.sleep(1000)
 
 
 os.write(1, b"first line\n")

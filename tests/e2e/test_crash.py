@@ -1,0 +1,129 @@
+"""Whatever stops an apply, and wherever: the next one finishes the job."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kit import Box, Saboteur, close_rule
+from tests.support import wait_until
+
+pytestmark = pytest.mark.tmux
+
+KILLED = -signal.SIGKILL
+#: More than an apply of one action runs tmux.
+MOST_CALLS = 15
+
+
+def crashed(box: Box, saboteur: Saboteur, book: str, harness_of: list[str]) -> list[str]:
+    """Kill one apply after another, each before or after another run of tmux, each about an item of its own.
+
+    Returns the items that were tried. The last two are of applies that ran to their end, so every place was visited.
+    """
+    tried = []
+    for when in ("before", "after"):
+        for number in range(1, MOST_CALLS):
+            ref = harness_of[len(tried)]
+            tried.append(ref)
+            saboteur.arm(f"{when} {number}")
+            done = box.run("apply", book, "-y", "--limit", f"items:{ref}", env=saboteur.env)
+            if saboteur.count < number:
+                assert done.code == 0, done
+                break
+            assert done.code == KILLED, (when, number, done)
+        else:
+            raise AssertionError("it goes on for ever")
+    return tried
+
+
+def test_a_close_that_is_killed_anywhere_is_finished_by_the_next(box: Box) -> None:
+    refs = [f"demo/app#{number}" for number in range(1, 31)]
+    box.start(refs[:26])
+    box.items(dict.fromkeys(refs[:26], "closed"))
+    tried = crashed(box, Saboteur(box), "close.yml", refs)
+    assert len(tried) > 12
+    done = box.run("apply", "close.yml", "-y")
+    assert done.code == 0, done
+    assert box.processes() == {}
+    assert len(box.tmux("list-panes", "-a", "-F", "#{pane_dead}").split()) == 26
+    for row in box.records():
+        assert (row["status"], row["reason"]) == ("closed", "issue-closed"), row
+        pane = [box.pane(row["pane_id"], field) for field in ("pane_dead", "pane_input_off", "remain-on-exit")]
+        assert pane == ["1", "1", "on"], row
+        text = Path(row["transcript"]).read_text()
+        assert text.startswith(f"first line of {row['ref']}\nline 1\n"), row
+        assert f"last words of {row['ref']}" in text, row
+    assert not list((box.state / "transcripts").glob(".*"))
+    plan = box.run("plan", "close.yml", "--detailed-exitcode")
+    assert plan.code == 0, plan
+
+
+def test_a_start_that_is_killed_anywhere_never_leaves_two_panes(box: Box) -> None:
+    refs = [f"demo/app#{number}" for number in range(1, 31)]
+    box.items(dict.fromkeys(refs, "open"))
+    tried = crashed(box, Saboteur(box), "start.yml", refs)
+    box.items(dict.fromkeys(tried, "open"))
+    done = box.run("apply", "start.yml", "-y")
+    assert done.code == 0, done
+    rows = [row for row in box.records() if row["status"] != "closed"]
+    assert sorted(row["ref"] for row in rows) == sorted(f"items:{ref}" for ref in tried)
+    marks = box.tmux("list-panes", "-a", "-F", "#{@loopctl_ref}").split()
+    assert sorted(marks) == sorted(row["ref"] for row in rows)
+    plan = box.run("plan", "start.yml", "--detailed-exitcode")
+    assert plan.code == 0, plan
+    # And each can be closed.
+    box.items(dict.fromkeys(tried, "closed"))
+    done = box.run("apply", "close.yml", "-y")
+    assert done.code == 0, done
+    assert box.processes() == {}
+
+
+def test_a_kill_during_the_grace_is_repaired(box: Box) -> None:
+    box.start(["demo/app#1", "demo/app#2"], "stubborn")
+    box.start(["demo/app#3"], "nasty")
+    box.items(dict.fromkeys([f"demo/app#{number}" for number in (1, 2, 3)], "closed"))
+    box.playbook("close.yml", close_rule(1000))
+    with (box.folder / "err").open("wb") as err, box.popen("apply", "close.yml", "-y", stderr=err) as apply:
+        wait_until(lambda: b"waiting" in (box.folder / "err").read_bytes(), what="it waits for the agents")
+        pane = box.record("items:demo/app#3")["pane_id"]
+        wait_until(lambda: box.pane(pane, "pane_dead") == "1" or box.tmux("run-shell", "-b", "true"), what="#3 ended")
+        apply.kill()
+    assert {row["status"] for row in box.records()} == {"active"}
+    box.playbook("close.yml", close_rule(0.4))
+    done = box.run("apply", "close.yml", "-y")
+    assert done.code == 0, done
+    assert box.processes() == {}
+    assert {row["status"] for row in box.records()} == {"closed"}
+    for row in box.records():
+        assert "ready" in Path(row["transcript"]).read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_during_the_grace_stops_in_order(box: Box, number: signal.Signals) -> None:
+    box.start(["demo/app#1", "demo/app#2"], "stubborn")
+    box.start(["demo/app#3"])
+    box.items(dict.fromkeys([f"demo/app#{number}" for number in (1, 2, 3)], "closed"))
+    box.playbook("close.yml", close_rule(1000))
+    out, err = box.folder / "out", box.folder / "err"
+    polite = box.record("items:demo/app#3")["pane_pid"]
+    with out.open("wb") as one, err.open("wb") as two:
+        apply = box.popen("apply", "close.yml", "-y", stdout=one, stderr=two)
+        wait_until(lambda: b"waiting" in err.read_bytes(), what="it waits for the agents")
+        wait_until(lambda: polite not in box.processes(), what="the polite one has ended")
+        # Twice is no more than once.
+        apply.send_signal(number)
+        apply.send_signal(number)
+        assert apply.wait(60) == 1
+    assert "Apply (interrupted): " in out.read_text()
+    assert "still alive sh (" in out.read_text()
+    statuses = {row["ref"]: row["status"] for row in box.records()}
+    assert (statuses["items:demo/app#1"], statuses["items:demo/app#2"]) == ("active", "active")
+    box.settings["lock"] = {"timeoutSeconds": 0}
+    box.write_config()
+    box.playbook("close.yml", close_rule(0.4))
+    done = box.run("apply", "close.yml", "-y")
+    assert done.code == 0, done
+    assert box.processes() == {}
+    assert {row["status"] for row in box.records()} == {"closed"}
