@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from loopctl.errors import StateError
 from loopctl.executor.close_case import Case, by_server
@@ -23,6 +24,16 @@ def save_transcripts(cases: Sequence[Case], world: World) -> None:
     wanted = [case for case in wanted if not (case.action.verb == REAP and case.record.transcript)]
     for case in _save(wanted, world):
         case.problem = f"the transcript could not be saved: {case.problem}"
+    for case in cases:
+        if not case.panes and not case.record.transcript:
+            _find_earlier(case, world)
+
+
+def _find_earlier(case: Case, world: World) -> None:
+    """A close that was cut off after it had removed the pane left its transcript behind: the record is to name it."""
+    with suppress(StateError):
+        if world.transcripts.load(case.record):
+            case.transcript = world.transcripts.path(case.record)
 
 
 def save_last_words(cases: Sequence[Case], world: World) -> None:

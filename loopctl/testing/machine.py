@@ -18,6 +18,7 @@ FORKS = "forks"
 SHELL_PID = 900
 OWN_PID = 1000
 USER = 1000
+_TICK = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,8 @@ class Machine:
 
     def advance(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
         """Let time pass, event by event, and stop early where `until` holds."""
-        deadline = self.time + max(0.0, seconds)
+        # A wait too short for the clock's precision must not stand still for ever.
+        deadline = self.time + (max(seconds, _TICK) if seconds > 0 else 0.0)
         while not until() and self._events and self._events[0][0] <= deadline:
             self.time, _, what = heapq.heappop(self._events)
             what()
