@@ -30,7 +30,7 @@ _AGENT = """\
 echo "working on $LOOPCTL_REF"
 nohup sleep 100000 >/dev/null 2>&1 &
 trap 'echo "saving my work"; exit 0' TERM
-while :; do sleep 100000 & wait $!; done
+while :; do sleep 100000 & wait $!; done 2>/dev/null
 """
 _START = """\
 - rules:
