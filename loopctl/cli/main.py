@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -70,8 +71,16 @@ def cli() -> None:
     """
 
 
+def _open_streams() -> None:
+    """Let standard streams that the caller closed lead nowhere: no file of ours may take their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - as long as we run
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    _open_streams()
     try:
         code = cli.main(args=list(argv) if argv is not None else None, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
