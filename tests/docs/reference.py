@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from loopctl.adapters.harnesses import BUILT_IN
 from loopctl.cli.main import cli
 from loopctl.model.events import EVENT_TYPES
 from loopctl.playbook.schema import schema
+from tests.support import ROOT
 
 Node = Mapping[str, Any]
 
@@ -57,6 +59,7 @@ def content() -> dict[str, str]:
     parts["commands"] = "\n\n".join(command_sections())
     parts["exit-codes"] = exit_codes()
     parts["events"] = _rows(("Type", "Meaning"), [(f"`{name}`", text) for name, text in EVENT_TYPES.items()])
+    parts["layers"] = "```text\n" + "\n".join(_layers()) + "\n```"
     parts["harnesses"] = _rows(
         ("Name", "Command line"), [(f"`{name}`", f"`{' '.join(argv)}`") for name, argv in BUILT_IN.items()]
     )
@@ -199,6 +202,14 @@ def _default(node: Node) -> str:
 def _spared(config: Node) -> str:
     patterns = config["properties"]["processes"]["properties"]["spare"]["default"]
     return ", ".join(f"`{pattern}`" for pattern in patterns) + "."
+
+
+def _layers() -> Iterator[str]:
+    """The layers that import-linter holds, the highest first."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contract = next(c for c in settings["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
+    for layer in contract["layers"]:
+        yield layer.replace("(", "").replace(")", "")
 
 
 def _escaped(text: str) -> str:

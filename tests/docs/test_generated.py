@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from loopctl import ports
+from loopctl.cli.main import COMMANDS
 from tests.docs import reference
 from tests.docs.pages import name_of, pages, regions, with_regions
+from tests.support import ROOT
 
 STALE = "run: python -m tests.docs.generate"
 
@@ -26,6 +29,20 @@ def test_it_is_current(page: Path, content: dict[str, str]) -> None:
 def test_each_part_is_on_a_page(content: dict[str, str]) -> None:
     shown = {name for page in pages() for name in regions(page.read_text("utf-8"))}
     assert set(content) - shown == set()
+
+
+def test_the_architecture_names_every_port() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    found = [
+        name for name, value in vars(ports).items() if getattr(value, "_is_protocol", False) and name != "Protocol"
+    ]
+    assert len(found) > 5
+    assert [name for name in found if f"| `{name}` |" not in page] == []
+
+
+def test_the_readme_names_every_command() -> None:
+    status = (ROOT / "README.md").read_text("utf-8").partition("## Status")[2].partition("There is not yet")[0]
+    assert [name for name in COMMANDS if f"`{name}`" not in status] == []
 
 
 def test_a_change_is_seen() -> None:
