@@ -1,0 +1,60 @@
+"""What is secret is masked wherever something is shown, saved or logged; the agent still gets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kit import Box
+
+pytestmark = pytest.mark.tmux
+
+SECRET = "ghp_EXAMPLEexampleEXAMPLEexample012345"
+
+
+def test_no_secret_is_shown_saved_or_logged(box: Box) -> None:
+    agent = box.settings["harnesses"]["polite"]["argv"]
+    box.harness("polite", *agent, f"--token={SECRET}", "--password", "hunter2hunter2")
+    box.harness("broken", "no-such-agent", f"--token={SECRET}")
+    box.settings["harnesses"]["polite"]["env"]["API_KEY"] = SECRET
+    box.write_config()
+    shown = []
+
+    def show(*args: str) -> None:
+        done = box.run(*args)
+        shown.append(f"{args}: {done.out}{done.err}")
+
+    box.items({"demo/app#1": {"state": "open", "title": f"use {SECRET}"}, "demo/app#2": "open"})
+    book = box.playbook(
+        "start.yml",
+        "[{name: start, rules: [{name: open, match: {item: {number: 1}}, ensure: {session: running}}, "
+        "{name: broken, match: {item: {number: 2}}, ensure: {session: running, harness: broken}}]}]",
+    )
+    for form in ("text", "json", "markdown", "github"):
+        show("plan", book, "--format", form)
+    show("apply", book, "-y", "-v")
+    row = box.record("items:demo/app#1")
+    box.wait_ready([row["ref"]])
+    # The agent got what it needs.
+    assert SECRET in Path(f"/proc/{row['pane_pid']}/cmdline").read_text()
+    assert SECRET in Path(f"/proc/{row['pane_pid']}/environ").read_text()
+    box.items({"demo/app#1": "closed"})
+    show("plan", "close.yml", "--out", "p.json", "-v")
+    shown.append((box.folder / "p.json").read_text())
+    show("plan", "close.yml", "--format", "json")
+    show("apply", "close.yml", "-y", "--format", "json")
+    for args in (["sessions", "list"], ["sessions", "show", row["ref"]], ["events"], ["events", "--format", "json"]):
+        show(*args)
+    shown.append((box.state / "events.jsonl").read_text())
+    shown.append(box.trace.read_text())
+    for text in shown:
+        assert SECRET not in text, text
+        assert "hunter2" not in text, text
+
+
+def test_what_an_error_repeats_is_masked(box: Box) -> None:
+    box.playbook("bad.yml", f"[{{name: bad, vars: {{token: {SECRET}, token: again}}, ruls: []}}]")
+    done = box.run("plan", "bad.yml")
+    assert done.code == 65, done
+    assert SECRET not in done.out + done.err, done
