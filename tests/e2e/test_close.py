@@ -98,6 +98,23 @@ def test_no_child_is_left_whatever_it_does(box: Box, harness: str, count: int) -
     assert box.session("items:demo/app#2")["phase"] == "running"
 
 
+def test_a_server_that_others_share_is_spared_and_it_is_said_so(box: Box) -> None:
+    """An agent that starts a tmux server of the user's: it carries the session's mark, and so does all below it."""
+    nested = box.folder / "nested"
+    box.harness("shell", "sh", "-c", f"tmux -S {nested} -f /dev/null new-session -d 'exec sleep 1000'; echo ready; cat")
+    box.start(["demo/app#1"], "shell")
+    box.items({"demo/app#1": "closed"})
+    theirs = ["tmux", "-S", str(nested), "display-message", "-p", "#{pid}"]
+    server = subprocess.run(theirs, check=True, capture_output=True, text=True, env=box.env).stdout.strip()
+    assert f"tmux: server ({server})" in box.run("plan", "close.yml", "--format", "json").out
+    done = box.run("apply", "close.yml", "-y")
+    assert done.code == 0, done
+    assert f"spared tmux: server ({server})" in done.out
+    assert subprocess.run(theirs, check=True, capture_output=True, text=True, env=box.env).stdout.strip() == server
+    assert len(box.processes()) == 2
+    assert nothing_to_do(box)
+
+
 def test_who_cannot_be_ended_is_named_and_the_others_are_done(box: Box) -> None:
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("only root can make a process that loopctl may not signal")

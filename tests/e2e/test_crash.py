@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from pathlib import Path
 
@@ -78,6 +79,36 @@ def test_a_start_that_is_killed_anywhere_never_leaves_two_panes(box: Box) -> Non
     done = box.run("apply", "close.yml", "-y")
     assert done.code == 0, done
     assert box.processes() == {}
+
+
+def test_a_pane_that_comes_after_loopctl_was_killed_is_the_only_one(box: Box) -> None:
+    """The tmux that loopctl had called may do its work later, before the next run or after it: one pane in any case."""
+    saboteur, late = Saboteur(box), box.folder / "late"
+    (saboteur.folder / "tmux").write_text(
+        f'#!/bin/sh\ncase "$*" in *start-server*) cat >{late}; kill -9 $PPID;; *) exec {shutil.which("tmux")} "$@";; esac\n'
+    )
+
+    def begin(*refs: str) -> None:
+        box.items(dict.fromkeys(refs, "open"))
+        assert box.run("apply", "start.yml", "-y", env=saboteur.env).code == KILLED
+        assert box.record(f"items:{refs[-1]}")["pane_id"] == ""
+
+    def come() -> None:
+        box.tmux("-f", "/dev/null", "start-server", ";", "source-file", str(late))
+
+    def panes() -> list[str]:
+        return sorted(box.tmux("list-panes", "-a", "-F", "#{@loopctl_id}").split())
+
+    begin("demo/app#1")
+    come()
+    assert box.session("items:demo/app#1")["phase"] == "running"
+    assert box.run("apply", "start.yml", "-y").code == 0
+    assert panes() == [box.record("items:demo/app#1")["id"]]
+    begin("demo/app#1", "demo/app#2")
+    assert box.run("apply", "start.yml", "-y").code == 0
+    come()
+    assert panes() == sorted(row["id"] for row in box.records())
+    assert len(panes()) == 2
 
 
 def test_a_kill_during_the_grace_is_repaired(box: Box) -> None:

@@ -68,6 +68,7 @@ EDITS = {
     "pane_pid": "the record's process is",
     "pane_start": "same number, another start time",
     "pane_pid of a bystander": "the record's process is",
+    "pane_pid of the tmux server": "the record's process is",
     "server_pid": "the record's tmux server is",
     "socket": "cannot be reached at",
 }
@@ -96,6 +97,7 @@ def test_an_edited_record_touches_nothing_and_the_mismatch_is_named(box: Box, tm
             "pane_pid": {"pane_pid": other["pane_pid"], "pane_start": other["pane_start"]},
             "pane_start": {"pane_start": own["pane_start"] + "0"},
             "pane_pid of a bystander": {"pane_pid": process.pid, "pane_start": own["pane_start"]},
+            "pane_pid of the tmux server": {"pane_pid": own["server_pid"]},
             "server_pid": {"server_pid": process.pid},
             "socket": {"socket": other_socket},
         }
