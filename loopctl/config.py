@@ -92,6 +92,8 @@ class Config:
     webhook: Webhook
     event_log: EventLog
     github_timeout_seconds: float
+    github_patience_seconds: float
+    github_budget_share: float
     lock_timeout_seconds: float
 
 
@@ -171,7 +173,7 @@ def _build(document: Document, path: str, paths: _Paths) -> Config:
     label = _get(value, "routing", "autoExecuteLabel")
     return Config(
         path=path,
-        warnings=tuple(f"{p.where}: {p.message}" for p in ignored_keys(document, "config")),
+        warnings=ignored_keys(document, "config"),
         state_root=str(root),
         machine=state.get("machine") or socket.gethostname(),
         socket=_socket(document, tmux, root, paths),
@@ -191,6 +193,8 @@ def _build(document: Document, path: str, paths: _Paths) -> Config:
             str(paths.absolute(log["path"]) if "path" in log else root / "events.jsonl"),
         ),
         github_timeout_seconds=float(_get(value, "github", "timeoutSeconds")),
+        github_patience_seconds=float(_get(value, "github", "patienceSeconds")),
+        github_budget_share=float(_get(value, "github", "budgetShare")),
         lock_timeout_seconds=float(_get(value, "lock", "timeoutSeconds")),
     )
 

@@ -5,15 +5,27 @@ Only what is said outright is believed: an item that is not there, is half there
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
+from loopctl.adapters.github_links import hints
+from loopctl.adapters.github_node import (
+    Node,
+    Unexpected,
+    node_at,
+    nodes_of,
+    number_of,
+    optional_text,
+    ref_at,
+    text_at,
+    text_within,
+    time_at,
+)
 from loopctl.adapters.github_query import ISSUES, Place, Want
-from loopctl.adapters.github_reply import Answer, PathError, clean
+from loopctl.adapters.github_reply import Answer, PathError, clean, scopes_remedy, sso_remedy
 from loopctl.model.facts import Fact, Known, Unknown
-from loopctl.model.items import CLOSED, FORBIDDEN, ISSUE, MERGED, MISSING, MOVED, OPEN, PULL_REQUEST, WorkItem
+from loopctl.model.items import CLOSED, FORBIDDEN, ISSUE, MERGED, MOVED, OPEN, PULL_REQUEST, WorkItem
 from loopctl.model.refs import WorkItemRef
 
 _KINDS = {"Issue": ISSUE, "PullRequest": PULL_REQUEST}
@@ -24,11 +36,8 @@ _STATES = {
 
 PROVIDER = "github"
 
-Node = Mapping[str, object]
-
-
-class _Unexpected(Exception):
-    """The answer does not have the shape, or does not concern the item, that was asked for."""
+#: GraphQL says this of a deleted item and of a transferred one alike: another question must tell.
+NOT_FOUND = Unknown("GitHub: no item has this number; whether it was deleted or transferred could not be told")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +58,18 @@ def listing_page(want: Want, alias: str, host: str, answer: Answer) -> Page | Un
     if error := next((error for error in answer.errors if error.path[0] == alias), None):
         if error.type == "NOT_FOUND" and len(error.path) == 1:
             return Unknown(f"GitHub: repository {want.repository} not found (or not visible)")
-        return Unknown(f"GitHub: {want.repository}: {error.message or error.type}")
+        return Unknown(f"GitHub: {want.repository}: {error.message or error.type}{_remedy(error, host)}")
     try:
-        repository = _node(answer.data, alias)
-        name = _text(repository, "nameWithOwner")
-        if name.lower() != want.repository.lower():
-            return Unknown(f"GitHub: repository {want.repository} is {clean(name)} now")
-        return _page(_node(repository, want.connection), want, host)
-    except _Unexpected as error:
+        repository = node_at(answer.data, alias)
+        name = text_at(repository, "nameWithOwner")
+        return _page(node_at(repository, want.connection), want, host, name)
+    except Unexpected as error:
         return Unknown(f"GitHub: listing of {want.repository}: {error}")
 
 
-def _page(connection: Node, want: Want, host: str) -> Page:
-    items = tuple(_listed_item(node, want, host) for node in _nodes(connection))
-    info, total = _node(connection, "pageInfo"), connection.get("totalCount")
+def _page(connection: Node, want: Want, host: str, name: str) -> Page:
+    items = tuple(_listed_item(node, want, host, name) for node in nodes_of(connection))
+    info, total = node_at(connection, "pageInfo"), connection.get("totalCount")
     more, cursor = info.get("hasNextPage"), info.get("endCursor")
     seen = want.seen + len(items)
     if more is False and isinstance(total, int) and seen >= total:
@@ -70,16 +77,18 @@ def _page(connection: Node, want: Want, host: str) -> Page:
     if more is True and isinstance(cursor, str) and cursor != want.after and items:
         return Page(items, replace(want, after=cursor, seen=seen))
     msg = f"cut at {seen} of {total}"
-    raise _Unexpected(msg)
+    raise Unexpected(msg)
 
 
-def _listed_item(node: Node, want: Want, host: str) -> WorkItem:
+def _listed_item(node: Node, want: Want, host: str, name: str) -> WorkItem:
     owner, _, repo = want.repository.partition("/")
-    item = _item(node, WorkItemRef(PROVIDER, host, owner, repo, _number(node)))
+    ref = WorkItemRef(PROVIDER, host, owner, repo, number_of(node))
+    item = _item(node, ref, name)
     if item.state != OPEN or item.kind != (ISSUE if want.connection == ISSUES else PULL_REQUEST):
         msg = f"{item.ref} is a {item.state} {item.kind}, which was not asked for"
-        raise _Unexpected(msg)
-    return item
+        raise Unexpected(msg)
+    named = hints(ref, optional_text(node, "headRefName"), optional_text(node, "body"))
+    return replace(item, hints=tuple(hint for hint in named if hint not in item.links))
 
 
 def _item_fact(place: Place, answer: Answer) -> Fact[WorkItem]:
@@ -88,14 +97,12 @@ def _item_fact(place: Place, answer: Answer) -> Fact[WorkItem]:
         if fact := _error_fact(place, error):
             return fact
     try:
-        repository = _node(answer.data, place.repository)
-        name = _text(repository, "nameWithOwner")
+        repository = node_at(answer.data, place.repository)
+        name = text_at(repository, "nameWithOwner")
         if any(error.path[1:] == (place.item,) for error in errors):  # NOT_FOUND, as _error_fact let it through
-            if name.lower() != f"{place.ref.owner}/{place.ref.repo}".lower():
-                return Unknown(f"GitHub: repository {place.ref.repository} is {clean(name)} now, without this number")
-            return Known(WorkItem(place.ref, "", MISSING))
-        return Known(_item(_node(repository, place.item), place.ref))
-    except _Unexpected as error:
+            return NOT_FOUND
+        return Known(_item(node_at(repository, place.item), place.ref, name))
+    except Unexpected as error:
         return Unknown(f"GitHub: {error}")
 
 
@@ -107,6 +114,8 @@ def _error_fact(place: Place, error: PathError) -> Fact[WorkItem] | None:
         # Another item's error; one of the repository's own fields leaves those that were answered as they are.
         return None
     whole_item = own and len(error.path) == 2
+    if remedy := _remedy(error, place.ref.host):
+        return Unknown(f"GitHub: {error.message}{remedy}")
     if error.type == "FORBIDDEN" and (whole_repository or whole_item):
         return Known(WorkItem(place.ref, "", FORBIDDEN))
     if error.type == "NOT_FOUND" and whole_repository:
@@ -116,111 +125,82 @@ def _error_fact(place: Place, error: PathError) -> Fact[WorkItem] | None:
     return Unknown(f"GitHub: {error.message or error.type or 'the item could not be read'}")
 
 
-def _item(node: Node, ref: WorkItemRef) -> WorkItem:
-    """Read one issue or pull request. Raises _Unexpected for whatever is not as it should be."""
-    kind = _KINDS.get(_text(node, "__typename"))
+def _remedy(error: PathError, host: str) -> str:
+    """What to do about an error that says more of our token than of the item; "" for any other."""
+    if "SAML" in error.message:
+        return f": {sso_remedy(host)}"
+    return f": {scopes_remedy(host)}" if error.type == "INSUFFICIENT_SCOPES" else ""
+
+
+def _item(node: Node, ref: WorkItemRef, repository: str) -> WorkItem:
+    """Read one issue or pull request of the repository that answers to this name now. Raises Unexpected."""
+    kind = _KINDS.get(text_at(node, "__typename"))
     if kind is None:
-        msg = f"a {clean(_text(node, '__typename'))}, which is neither an issue nor a pull request"
-        raise _Unexpected(msg)
-    home = _address(node, kind, ref)
-    if home != ref:
-        return WorkItem(ref, kind, MOVED, node_id=_text(node, "id"), moved_to=str(home), url=_text(node, "url"))
-    said = _text(node, "state" if kind == ISSUE else "pullState")
-    state = _STATES[kind].get(said)
-    if state is None:
-        msg = f"the state {clean(said)}, which is not known here"
-        raise _Unexpected(msg)
+        msg = f"a {clean(text_at(node, '__typename'))}, which is neither an issue nor a pull request"
+        raise Unexpected(msg)
+    home = _address(node, kind, ref, repository)
+    if home != ref and home.repository.lower() != ref_at(repository, ref.number, ref).repository.lower():
+        return WorkItem(ref, kind, MOVED, node_id=text_at(node, "id"), moved_to=str(home), url=text_at(node, "url"))
+    state = _state(node, kind)
     return WorkItem(
         ref=ref,
         kind=kind,
         state=state,
-        reason="" if state == OPEN else _optional(node, "stateReason").lower(),
-        labels=frozenset(_text(label, "name") for label in _nodes(_node(node, "labels"))),
-        title=_text(node, "title"),
-        author=_within(node, "author", "login"),  # a deleted account is null
-        assignees=frozenset(_text(user, "login") for user in _nodes(_node(node, "assignees"))),
-        milestone=_within(node, "milestone", "title"),
-        url=_text(node, "url"),
-        updated_at=_time(node, "updatedAt"),
-        closed_at=_time(node, "closedAt"),
-        links=tuple(_links(node, ref)) if kind == PULL_REQUEST else (),
-        node_id=_text(node, "id"),
+        reason="" if state == OPEN else _reason(node),
+        labels=frozenset(text_at(label, "name") for label in nodes_of(node_at(node, "labels"))),
+        title=text_at(node, "title"),
+        author=text_within(node, "author", "login"),  # a deleted account is null
+        assignees=frozenset(text_at(user, "login") for user in nodes_of(node_at(node, "assignees"))),
+        milestone=text_within(node, "milestone", "title"),
+        url=text_at(node, "url"),
+        updated_at=time_at(node, "updatedAt"),
+        closed_at=time_at(node, "closedAt"),
+        links=tuple(_links(node, "closingIssuesReferences", ref)) if kind == PULL_REQUEST else (),
+        open_links=tuple(_open_pulls(node, ref)) if kind == ISSUE else (),
+        node_id=text_at(node, "id"),
+        moved_to="" if home == ref else str(home),
     )
 
 
-def _address(node: Node, kind: str, ref: WorkItemRef) -> WorkItemRef:
-    """Where the item says that it is. Raises _Unexpected when it contradicts itself or is another item."""
-    name, number, url = _text(_node(node, "repository"), "nameWithOwner"), _number(node), _text(node, "url")
-    home = _at(name, number, ref)
+def _state(node: Node, kind: str) -> str:
+    said = text_at(node, "state" if kind == ISSUE else "pullState")
+    state = _STATES[kind].get(said)
+    if state is None:
+        msg = f"the state {clean(said)}, which is not known here"
+        raise Unexpected(msg)
+    return state
+
+
+def _reason(node: Node) -> str:
+    converted = node.get("converted") is not None and nodes_of(node_at(node, "converted"))
+    return "converted" if converted else optional_text(node, "stateReason").lower()
+
+
+def _address(node: Node, kind: str, ref: WorkItemRef, repository: str) -> WorkItemRef:
+    """Where the item says that it is. Raises Unexpected when it contradicts itself or is another item."""
+    name, number, url = text_at(node_at(node, "repository"), "nameWithOwner"), number_of(node), text_at(node, "url")
+    home = ref_at(name, number, ref)
     path = f"/{name}/{'issues' if kind == ISSUE else 'pull'}/{number}"
     parts = urlsplit(url)
     if parts.path.lower() != path.lower() or parts.netloc.lower() != ref.host.lower():
         msg = f"an item that says it is {clean(name)}#{number} and stands at {clean(url)}"
-        raise _Unexpected(msg)
-    if home.number != ref.number and home.repository.lower() == ref.repository.lower():
+        raise Unexpected(msg)
+    if home.number != ref.number and name.lower() == repository.lower():
         msg = f"answered with #{home.number} instead of #{ref.number}"
-        raise _Unexpected(msg)
+        raise Unexpected(msg)
     return home
 
 
-def _links(node: Node, ref: WorkItemRef) -> Iterator[WorkItemRef]:
-    for issue in _nodes(_node(node, "closingIssuesReferences")):
-        yield _at(_text(_node(issue, "repository"), "nameWithOwner"), _number(issue), ref)
+def _links(node: Node, field: str, ref: WorkItemRef) -> Iterator[WorkItemRef]:
+    for other in nodes_of(node_at(node, field)):
+        yield ref_at(text_at(node_at(other, "repository"), "nameWithOwner"), number_of(other), ref)
 
 
-def _at(name: str, number: int, beside: WorkItemRef) -> WorkItemRef:
-    owner, _, repo = name.partition("/")
-    try:
-        return WorkItemRef.parse(f"{beside.host}/{owner}/{repo}#{number}", beside.provider)
-    except ValueError:
-        msg = f"no item can be called {clean(name)}#{number}"
-        raise _Unexpected(msg) from None
-
-
-def _node(parent: Node, key: str) -> Node:
-    value = parent.get(key)
-    if not isinstance(value, dict):
-        msg = f"no answer ({key} is missing)"
-        raise _Unexpected(msg)
-    return value
-
-
-def _nodes(connection: Node) -> list[Node]:
-    value = connection.get("nodes")
-    if not isinstance(value, list) or not all(isinstance(node, dict) for node in value):
-        msg = "an answer with gaps"
-        raise _Unexpected(msg)
-    return value
-
-
-def _text(node: Node, key: str) -> str:
-    value = node.get(key)
-    if not isinstance(value, str):
-        msg = f"an answer of unknown shape ({key})"
-        raise _Unexpected(msg)
-    return value
-
-
-def _optional(node: Node, key: str) -> str:
-    return "" if node.get(key) is None else _text(node, key)
-
-
-def _within(node: Node, key: str, inner: str) -> str:
-    return "" if node.get(key) is None else _text(_node(node, key), inner)
-
-
-def _number(node: Node) -> int:
-    value = node.get("number")
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        msg = "an item without a number"
-        raise _Unexpected(msg)
-    return value
-
-
-def _time(node: Node, key: str) -> datetime | None:
-    text = _optional(node, key)
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC) if text else None
-    except ValueError:
-        msg = f"{key} is no time"
-        raise _Unexpected(msg) from None
+def _open_pulls(node: Node, ref: WorkItemRef) -> Iterator[WorkItemRef]:
+    """Open pull requests that deliver the issue; none are told by a server that does not know the field."""
+    field = "closedByPullRequestsReferences"
+    if field not in node:
+        return
+    for other, where in zip(nodes_of(node_at(node, field)), _links(node, field, ref), strict=True):
+        if text_at(other, "state") == "OPEN":
+            yield where

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from loopctl.model.refs import WorkItemRef
 
-#: Items in one call: about 3 points of the hourly 5,000.
+#: Items in one call: at most 7 points of the hourly 5,000.
 BATCH = 100
 #: Items on one page of a listing: GitHub's maximum.
 PAGE = 100
@@ -18,23 +18,35 @@ LISTING_REPOSITORIES = 4
 ISSUES = "issues"
 PULL_REQUESTS = "pullRequests"
 
-# Without enableDuplicate a duplicate is reported as not planned. The two kinds of state have different types, so GraphQL
-# wants different names for them where both may be answered.
-_FRAGMENTS = """
-fragment issue on Issue {
-  id number url title state stateReason(enableDuplicate: true) updatedAt closedAt
+_COMMON = """id number url title updatedAt closedAt
   repository { nameWithOwner } author { login } milestone { title }
-  labels(first: 100) { nodes { name } } assignees(first: 20) { nodes { login } }
-}
-fragment pull on PullRequest {
-  id number url title pullState: state updatedAt closedAt
-  repository { nameWithOwner } author { login } milestone { title }
-  labels(first: 100) { nodes { name } } assignees(first: 20) { nodes { login } }
-  closingIssuesReferences(first: 50) { nodes { number repository { nameWithOwner } } }
-}
+  labels(first: 100) { nodes { name } } assignees(first: 20) { nodes { login } }"""
+# Without enableDuplicate a duplicate is reported as not planned.
+_ISSUE = f"""
+fragment issue on Issue {{
+  state stateReason(enableDuplicate: true) {_COMMON}
+  closedByPullRequestsReferences(first: 20) {{ nodes {{ number state repository {{ nameWithOwner }} }} }}
+}}
 """
-_ITEM = "__typename ... on Issue { ...issue } ... on PullRequest { ...pull }"
-_BUDGET = "rateLimit { cost remaining resetAt }"
+# What servers know that do not know the rest: an older GitHub Enterprise Server.
+_PLAIN_ISSUE = f"""
+fragment issue on Issue {{
+  state stateReason {_COMMON}
+}}
+"""
+# The two kinds of state have different types, so GraphQL wants different names for them where both may be answered.
+_PULL = f"""
+fragment pull on PullRequest {{
+  pullState: state {_COMMON}
+  closingIssuesReferences(first: 50) {{ nodes {{ number repository {{ nameWithOwner }} }} }}
+}}
+"""
+# GitHub leaves a discussion's issue closed and locked, and says so in its timeline only.
+_CONVERTED = "converted: timelineItems(last: 1, itemTypes: [CONVERTED_TO_DISCUSSION_EVENT]) { nodes { __typename } }"
+_BUDGET = "rateLimit { limit cost remaining resetAt }"
+
+#: What is left of the hour, and whose it is.
+BUDGET_TEXT = "query { viewer { login } " + _BUDGET + " }"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +88,12 @@ def batches(refs: Sequence[WorkItemRef]) -> list[tuple[WorkItemRef, ...]]:
     return [tuple(unique[start : start + BATCH]) for start in range(0, len(unique), BATCH)]
 
 
-def items_query(refs: Sequence[WorkItemRef]) -> tuple[Query, tuple[Place, ...]]:
-    """One query for these items (of one host, at most BATCH) and where each answer will stand."""
+def items_query(refs: Sequence[WorkItemRef], *, plain: bool = False) -> tuple[Query, tuple[Place, ...]]:
+    """One query for these items (of one host, at most BATCH) and where each answer will stand.
+
+    `plain` leaves out what an older GitHub Enterprise Server does not know.
+    """
+    item = "__typename ... on Issue { ...issue %s } ... on PullRequest { ...pull }" % ("" if plain else _CONVERTED)
     repositories: dict[str, list[WorkItemRef]] = {}
     for ref in refs:
         repositories.setdefault(f"{ref.owner}/{ref.repo}".lower(), []).append(ref)
@@ -86,17 +102,20 @@ def items_query(refs: Sequence[WorkItemRef]) -> tuple[Query, tuple[Place, ...]]:
         alias = f"r{index}"
         own = [Place(ref, alias, f"i{ref.number}") for ref in items]
         lines = [
-            f"  {place.item}: issueOrPullRequest(number: {place.ref.number}) {{ {_ITEM} }}"
+            f"  {place.item}: issueOrPullRequest(number: {place.ref.number}) {{ {item} }}"
             for place in {place.item: place for place in own}.values()
         ]
         head = f"{alias}: {_repository(items[0].owner, items[0].repo)} {{ nameWithOwner id"
         parts.append("\n".join([head, *lines, "}"]))
         places += own
     # Fragments that nothing uses are an error, but every item uses both.
-    return Query("query {\n" + "\n".join([*parts, _BUDGET]) + "\n}" + _FRAGMENTS), tuple(places)
+    text = "query {\n" + "\n".join([*parts, _BUDGET]) + "\n}" + _fragments({ISSUES, PULL_REQUESTS}, plain)
+    return Query(text), tuple(places)
 
 
-def listing_query(wants: Sequence[Want], label: str) -> tuple[Query, tuple[tuple[Want, str], ...]]:
+def listing_query(
+    wants: Sequence[Want], label: str, *, plain: bool = False
+) -> tuple[Query, tuple[tuple[Want, str], ...]]:
     """One query for these pages, oldest items first, and the alias of each one's repository. No label: all open items."""
     aliases: dict[str, str] = {}
     fields: dict[str, list[str]] = {}
@@ -108,8 +127,7 @@ def listing_query(wants: Sequence[Want], label: str) -> tuple[Query, tuple[tuple
         for name, alias in aliases.items()
     ]
     head, variables = ("query($labels: [String!]) {\n", {"labels": [label]}) if label else ("query {\n", {})
-    used = {want.connection for want in wants}
-    text = head + "\n".join([*parts, _BUDGET]) + "\n}" + _fragments(used)
+    text = head + "\n".join([*parts, _BUDGET]) + "\n}" + _fragments({want.connection for want in wants}, plain)
     return Query(text, variables), tuple((want, aliases[want.repository]) for want in wants)
 
 
@@ -117,8 +135,9 @@ def _connection(want: Want, label: str) -> str:
     arguments = [f"first: {PAGE}", "states: OPEN", "orderBy: {field: CREATED_AT, direction: ASC}"]
     arguments += ["labels: $labels"] if label else []
     arguments += [f"after: {json.dumps(want.after)}"] if want.after is not None else []
-    fragment = "issue" if want.connection == ISSUES else "pull"
-    page = f"totalCount pageInfo {{ hasNextPage endCursor }} nodes {{ __typename ...{fragment} }}"
+    # The branch and the text may name issues; that matters only where it is decided whose a new session is.
+    fragment = "...issue" if want.connection == ISSUES else "...pull headRefName body"
+    page = f"totalCount pageInfo {{ hasNextPage endCursor }} nodes {{ __typename {fragment} }}"
     return f"  {want.connection}({', '.join(arguments)}) {{ {page} }}"
 
 
@@ -127,6 +146,6 @@ def _repository(owner: str, name: str) -> str:
     return f"repository(owner: {json.dumps(owner)}, name: {json.dumps(name)})"
 
 
-def _fragments(connections: set[str]) -> str:
-    issue, pull = _FRAGMENTS.split("fragment pull", 1)
-    return (issue if ISSUES in connections else "\n") + ("fragment pull" + pull if PULL_REQUESTS in connections else "")
+def _fragments(connections: set[str], plain: bool) -> str:
+    issue = (_PLAIN_ISSUE if plain else _ISSUE) if ISSUES in connections else "\n"
+    return issue + (_PULL if PULL_REQUESTS in connections else "")

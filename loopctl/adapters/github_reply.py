@@ -7,24 +7,38 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: gh's exit code when it has no account for the host.
-NOT_LOGGED_IN = 4
-
 _STATUS = re.compile(rb"HTTP/[\d.]+ (\d{3}) ?([^\r\n]*)\r?\n")
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa1-\ud7ff\ue000-\U0010ffff]+")
-_PHRASES = {429: "Too Many Requests", 500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable"}
+#: What gh says beside the matter.
+_NOTICES = ("A new release of gh is available", "! ")
+_PHRASES = {
+    403: "Forbidden",
+    404: "Not Found",
+    410: "Gone",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """No answer that can be trusted. `stop` says that asking on would fail as well (or do harm); `transient` that the same
-    call may well succeed at once; `retry_after` is in seconds, where the answer names it."""
+    """No answer that can be trusted.
+
+    `stop` says that asking on would fail as well (or do harm), `limited` that a rate limit was met, `transient` that the
+    same call may well succeed soon, `old_server` that the server does not know a part of the query. `retry_after` is in
+    seconds, `reset_at` in seconds since the epoch, where the answer names them.
+    """
 
     reason: str
     stop: bool = False
     transient: bool = False
+    limited: bool = False
+    old_server: bool = False
     retry_after: int | None = None
+    reset_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +51,22 @@ class PathError:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """GitHub's points: what one answer cost, what is left of this hour's limit, and when the next hour begins (its text)."""
+
+    cost: int
+    remaining: int
+    limit: int
+    reset_at: str
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """The data of an answer and the errors within it. `remaining` are the points left this hour, where it is said."""
+    """The data of an answer, the errors within it, and the budget, where it is said."""
 
     data: Mapping[str, object]
     errors: tuple[PathError, ...] = ()
-    remaining: int | None = None
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +79,11 @@ class Http:
     body: bytes
 
 
-def read_reply(code: int, stdout: bytes, stderr: str, host: str) -> Answer | Failure:
-    """Judge what gh printed. gh exits 1 for a partial answer too, so that alone decides nothing."""
-    http = read_http(stdout)
-    if code == NOT_LOGGED_IN:
-        return Failure(f"gh is not logged in to {host}: run gh auth login --hostname {host}", stop=True)
-    if http is None:
-        return Failure(f"GitHub: {clean(stderr) or 'empty answer from gh'}", stop=code < 0)
+def read_reply(http: Http, code: int, stderr: str, host: str) -> Answer | Failure:
+    """Judge the response to a GraphQL query. gh exits 1 for a partial answer too, so that alone decides nothing."""
     if http.status != 200:
         return http_failure(http, host)
-    document = _json(http.body)
+    document = json_of(http.body)
     if not isinstance(document, dict):
         said = clean(stderr)  # gh drops a body that breaks off, and only says so
         return Failure("GitHub: the answer is no JSON, empty or cut short" + (f" ({said})" if said else ""))
@@ -86,26 +105,62 @@ def read_http(stdout: bytes) -> Http | None:
 
 def http_failure(http: Http, host: str) -> Failure:
     """What a response other than 200 means."""
-    document = _json(http.body)
+    document = json_of(http.body)
     said = document.get("message") if isinstance(document, dict) else None
     message = (
         clean(said) if isinstance(said, str) and clean(said) else http.phrase or _PHRASES.get(http.status, "error")
     )
     reason = f"GitHub: {message} (HTTP {http.status})"
     if _is_rate_limit(http, message):
-        wait = http.headers.get("retry-after", "")
-        return Failure(_limited(reason), stop=True, retry_after=int(wait) if wait.isdecimal() else None)
-    if http.status == 401:
-        return Failure(f"{reason}: run gh auth login --hostname {host}", stop=True)
+        spent = http.headers.get("x-ratelimit-remaining") == "0"
+        return Failure(
+            _limited(reason),
+            stop=True,
+            limited=True,
+            retry_after=_seconds(http, "retry-after"),
+            reset_at=_seconds(http, "x-ratelimit-reset") if spent else None,
+        )
+    transient = http.status in (500, 502, 503, 504)
+    return Failure(reason + _remedy(http, message, host), stop=http.status in (401, 403), transient=transient)
+
+
+def scopes_remedy(host: str) -> str:
+    """How to give gh's token what it lacks."""
+    return f"run gh auth refresh --hostname {host} --scopes repo"
+
+
+def sso_remedy(host: str) -> str:
+    """How to let the token into an organization with single sign-on."""
+    return f"authorise the token for single sign-on at https://{host}/settings/tokens, or run gh auth refresh --hostname {host}"
+
+
+def _remedy(http: Http, message: str, host: str) -> str:
     sso = re.search(r"url=(\S+)", http.headers.get("x-github-sso", ""))
     if http.status == 403 and sso:
-        return Failure(f"{reason}: authorise the token for single sign-on at {clean(sso[1])}", stop=True)
-    return Failure(reason, stop=http.status == 403, transient=http.status in (500, 502, 503, 504))
+        return f": authorise the token for single sign-on at {clean(sso[1])}"
+    if http.status == 403 and "SAML" in message:
+        return f": {sso_remedy(host)}"
+    if http.status == 401:
+        return f": run gh auth login --hostname {host}"
+    if http.status == 403 and "not accessible by" in message:
+        return ": give the token read access to issues and pull requests of these repositories"
+    needed, has = (_scopes(http, name) for name in ("x-accepted-oauth-scopes", "x-oauth-scopes"))
+    return f": {scopes_remedy(host)}" if http.status == 403 and needed and not needed & has else ""
+
+
+def _scopes(http: Http, name: str) -> set[str]:
+    return {scope.strip() for scope in http.headers.get(name, "").split(",") if scope.strip()}
+
+
+def _seconds(http: Http, name: str) -> int | None:
+    text = http.headers.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 12 else None
 
 
 def clean(text: str) -> str:
     """Foreign text as one short printable line."""
-    line = next((line for line in text.splitlines() if line.strip()), "")
+    lines = (line for line in text.splitlines() if line.strip() and not line.startswith(_NOTICES))
+    line = next(lines, "")
     line = _UNPRINTABLE.sub(" ", line).strip().removeprefix("gh: ").removeprefix("error: ")
     return line if len(line) <= 200 else line[:199] + "…"
 
@@ -121,14 +176,31 @@ def _graphql(document: Mapping[str, object], code: int, stderr: str) -> Answer |
     if whole is not None:
         reason = f"GitHub: {whole.message or 'the query failed'}"
         limited = "RATE_LIMIT" in whole.type or "rate limit" in whole.message.lower()
-        return Failure(_limited(reason) if limited else reason, stop=limited)
+        unknown = any(_names_unknown(error) for error in listed)
+        return Failure(_limited(reason) if limited else reason, stop=limited, limited=limited, old_server=unknown)
     if not isinstance(data, dict):
         return Failure("GitHub: an answer without data")
     if code != 0 and not errors:
         return Failure(f"GitHub: {clean(stderr) or f'gh ended with code {code}'}")
-    budget = data.get("rateLimit")
-    remaining = budget.get("remaining") if isinstance(budget, dict) else None
-    return Answer(data, errors, remaining if isinstance(remaining, int) else None)
+    return Answer(data, errors, _budget(data.get("rateLimit")))
+
+
+def _budget(said: object) -> Budget | None:
+    """A server without rate limits answers null."""
+    if not isinstance(said, dict):
+        return None
+    numbers = [said.get(name) for name in ("cost", "remaining", "limit")]
+    cost, remaining, limit = (n if isinstance(n, int) and n >= 0 else None for n in numbers)
+    if cost is None or remaining is None or limit is None:
+        return None
+    return Budget(cost, remaining, limit, str(said.get("resetAt") or ""))
+
+
+def _names_unknown(error: Mapping[str, object]) -> bool:
+    """Whether the query names a field, an argument or a value that the server's schema does not have."""
+    extensions = error.get("extensions")
+    code = extensions.get("code") if isinstance(extensions, dict) else None
+    return code in {"undefinedField", "argumentNotAccepted", "argumentLiteralsIncompatible"}
 
 
 def _path_error(error: Mapping[str, object]) -> PathError:
@@ -150,7 +222,8 @@ def _limited(reason: str) -> str:
     return reason if "rate limit" in reason.lower() else f"{reason}, rate limit"
 
 
-def _json(body: bytes) -> object:
+def json_of(body: bytes) -> object:
+    """The document, None when it is no JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from loopctl.adapters.github import GitHub, repository
+from loopctl.adapters.github_api import GitHubApi
 from loopctl.adapters.harnesses import build_harnesses
 from loopctl.adapters.items_file import ItemsFile
 from loopctl.adapters.journal import EventLog, NullJournal
@@ -25,7 +26,7 @@ from loopctl.adapters.shell import clean_env, replace_process
 from loopctl.adapters.tmux import Tmux
 from loopctl.adapters.transcripts import TranscriptFolder
 from loopctl.cli.output import Progress, out, say, wants_color
-from loopctl.config import Config, load_config
+from loopctl.config import Config, Source, load_config
 from loopctl.executor import excess, way_on
 from loopctl.model.plan import Outcome, Plan
 from loopctl.model.the_loop import LoopFolder
@@ -68,8 +69,8 @@ class Setup:
     def load(cls, config: str | None, source: str) -> Setup:
         """Read the config and build the world. Raises DocumentError."""
         loaded = load_config(config, os.environ, Path.cwd())
-        for warning in loaded.warnings:
-            say(f"warning: {warning}")
+        if loaded.warnings:
+            say(f"warning: {loaded.path}: without meaning in loopctl: {', '.join(loaded.warnings)}")
         progress, stop = Progress(), Stop()
         return cls(loaded, build_world(loaded, source, os.environ, progress, stop), progress, stop)
 
@@ -85,7 +86,7 @@ class Setup:
     def show_plan(self, plan: Plan, form: str, *, to_stderr: bool = False, max_changes: int | None = None) -> None:
         """Print a plan, with a word on the limits that it is over."""
         reason = excess(plan, max_changes)
-        refusal = f"over its limits: {reason}; apply will refuse, {way_on(plan)}" if reason else ""
+        refusal = f"over its limits: {reason}; apply will refuse it. {way_on(plan).capitalize()}" if reason else ""
         text = RENDERERS[form].plan(plan, self.view(to_stderr=to_stderr, refusal=refusal))
         if to_stderr:
             say(text.rstrip("\n"))
@@ -137,7 +138,12 @@ def build_world(config: Config, source: str, environ: Mapping[str, str], progres
     return World(
         machine=config.machine,
         registry=SqliteRegistry(root, now=now, lock_timeout=config.lock_timeout_seconds),
-        terminals=Tmux(agents_env(environ), own_socket=config.socket, history_limit=config.history_limit),
+        terminals=Tmux(
+            agents_env(environ),
+            own_socket=config.socket,
+            history_limit=config.history_limit,
+            remain_on_exit=config.policy.remain_on_exit,
+        ),
         processes=LocalProcesses(),
         providers=tuple(_providers(config, environ)),
         harnesses=build_harnesses(config.harnesses, environ, config.harness_args),
@@ -163,24 +169,48 @@ def agents_env(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _providers(config: Config, environ: Mapping[str, str]) -> Iterable[Provider]:
+    apis = github_hosts(config, environ)
+    everything: dict[tuple[str, str], list[str]] = {}
+    for source in config.sources:
+        for host, repos in _by_host(source).items():
+            everything.setdefault((host, source.gh_binary), []).extend(repos)
     for source in config.sources:
         if source.provider == "items":
             yield ItemsFile(source.items, source.label)
-            continue
-        by_host: dict[str, list[str]] = {}
-        for text in source.repos:
-            by_host.setdefault(repository(text)[0], []).append(text)
-        for host, repos in by_host.items():
+        for host, repos in _by_host(source).items():
+            key = (host, source.gh_binary)
             yield GitHub(
-                host,
-                tuple(repos),
+                apis[key],
+                repos,
                 source.label,
-                env=environ,
+                beside=everything[key],
                 monitor_issues=source.issues,
                 monitor_pulls=source.pull_requests,
-                gh=source.gh_binary,
-                timeout=config.github_timeout_seconds,
             )
+
+
+def github_hosts(config: Config, environ: Mapping[str, str]) -> dict[tuple[str, str], GitHubApi]:
+    """Each GitHub host of the sources with the gh that asks it: sources of one host share its limits."""
+    keys = {(host, source.gh_binary) for source in config.sources for host in _by_host(source)}
+    return {
+        (host, gh): GitHubApi(
+            host,
+            environ,
+            gh,
+            timeout=config.github_timeout_seconds,
+            patience=config.github_patience_seconds,
+            share=config.github_budget_share,
+        )
+        for host, gh in sorted(keys)
+    }
+
+
+def _by_host(source: Source) -> dict[str, list[str]]:
+    """The repositories of a source by their host."""
+    found: dict[str, list[str]] = {}
+    for text in source.repos:
+        found.setdefault(repository(text)[0].lower(), []).append(text)
+    return found
 
 
 def read_events(

@@ -12,6 +12,7 @@ ERROR = "error"
 EVENT_TYPES: Mapping[str, str] = MappingProxyType(
     {
         "session.registered": "An existing session was put into the registry (registered or imported).",
+        "session.moved": "A session's record was moved to its item's new address (from, to).",
         "session.started": "A new pane was made and its harness started.",
         "session.start_failed": "A start did not leave a live, recorded session.",
         "session.closed": "A session's record was closed; reason says why (issue-closed, pr-merged, pr-closed, ...).",

@@ -9,7 +9,7 @@ from datetime import datetime
 from loopctl.model.facts import UNASKED, Fact, Known, Unknown
 from loopctl.model.items import WorkItem
 from loopctl.model.refs import WorkItemRef
-from loopctl.model.sessions import ABSENT, Pane, SessionRecord, SessionView
+from loopctl.model.sessions import ABSENT, PAUSED, RUNNING, UNDEAD, Pane, SessionRecord, SessionView
 
 NOT_ASKED = Unknown("not asked", UNASKED)
 
@@ -19,7 +19,8 @@ class Subject:
     """One thing a rule may apply to: a work item, one of its sessions, or both.
 
     `session` is None for an item without a session. `latest` says that this is the newest record of its item: only that one
-    can be asked to run. `listed` says that a source lists the item (open, with the source's label).
+    can be asked to run. `listed` says that a source lists the item (open, with the source's label) or a pull request that
+    delivers it.
     """
 
     ref: WorkItemRef
@@ -38,16 +39,22 @@ class Subject:
         """The phase, or None while what tmux shows is unknown."""
         return self.session.phase if self.session else ABSENT
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is known to have something that could be ended."""
+        return self.phase in {RUNNING, PAUSED, UNDEAD}
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was asked of a provider and what it cost: calls made and, where the answer says so, points left."""
+    """What was asked of a provider and what it cost: calls made and, where the answers say so, points spent and left."""
 
     provider: str
     what: str
     calls: int = 0
     items: int = 0
     remaining: int | None = None
+    cost: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,8 @@ class Observation:
     """One look at the registry, tmux, the process table and the providers. `now` is the time of the look (UTC).
 
     `problems` are things that could not be read whole and that hold every item they could concern: name -> reason.
-    `foreign` are records of other machines, which are out of scope.
+    `foreign` are records of other machines, which are out of scope. `alive_beside` counts the live sessions that a limit
+    left out: fractions are measured against them too.
     """
 
     machine: str
@@ -74,6 +82,7 @@ class Observation:
     foreign: tuple[SessionRecord, ...] = ()
     problems: Mapping[str, str] = field(default_factory=dict)
     questions: tuple[Question, ...] = ()
+    alive_beside: int = 0
 
 
 def known_item(subject: Subject) -> WorkItem | None:

@@ -141,6 +141,11 @@ class Playbook:
     sources: tuple[tuple[str, str], ...] = ()
 
 
+#: When a closed issue's session ends: with its last pull request, or with the issue alone.
+LINKED_ALL = "all"
+LINKED_OWN = "own"
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What the config says of a rule that is silent, with the-loop's names and defaults (routing.tmux)."""
@@ -152,3 +157,4 @@ class Policy:
     default_harness: str = "claude"
     spawn_workdir: str = ""
     spare: tuple[str, ...] = ()
+    linked_items: str = "all"

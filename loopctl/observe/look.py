@@ -1,18 +1,15 @@
-"""One look at everything: local things first, then the providers, asked only about what matters."""
+"""One look at the machine: the registry, tmux and the process table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
-from loopctl.model.facts import OUTSIDE, Fact, Known, Unknown
-from loopctl.model.items import OPEN, WorkItem
+from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.observed import NOT_ASKED, Observation, Subject, Unmanaged
 from loopctl.model.processes import ProcessTable
-from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import CLOSED_STATUS, TMUX_RUNNER, ServerView, SessionRecord
 from loopctl.observe.sight import view_of
-from loopctl.ports import Provider, World
+from loopctl.ports import World
 
 
 def observe(world: World) -> Observation:
@@ -74,52 +71,3 @@ def _unmanaged(servers: Mapping[str, Fact[ServerView]], records: Iterable[Sessio
         for pane in view.value.panes
         if (socket, pane.mark) not in ours
     )
-
-
-def discover(world: World, observation: Observation) -> Observation:
-    """Add what the sources list: open items without a session become subjects. A failed listing is a problem, not an end."""
-    listed: dict[WorkItemRef, WorkItem] = {}
-    problems = dict(observation.problems)
-    for provider in world.providers:
-        answer = provider.listed()
-        if isinstance(answer, Unknown):
-            problems[f"listing of {provider.describe()}"] = answer.reason
-        else:
-            listed |= {item.ref: item for item in answer.value if item.state == OPEN}
-    known = {subject.ref for subject in observation.subjects}
-    subjects = [
-        replace(s, item=Known(listed[s.ref]), listed=True) if s.ref in listed else s for s in observation.subjects
-    ]
-    subjects += [Subject(ref, Known(item), listed=True) for ref, item in listed.items() if ref not in known]
-    return replace(observation, subjects=tuple(subjects), problems=problems)
-
-
-def ask(world: World, observation: Observation, refs: Iterable[WorkItemRef]) -> Observation:
-    """Ask the providers about these items, in bulk, and put their answers into the observation."""
-    wanted = list(dict.fromkeys(refs))
-    answers: dict[WorkItemRef, Fact[WorkItem]] = {}
-    for provider in world.providers:
-        mine = [ref for ref in wanted if ref not in answers and provider.owns(ref)]
-        if mine:
-            answers |= _answers(provider, mine)
-    for ref in wanted:
-        answers.setdefault(ref, Unknown(f"no source answers for {ref}", OUTSIDE))
-    subjects = tuple(
-        replace(s, item=_of_record(s, answers[s.ref])) if s.ref in answers else s for s in observation.subjects
-    )
-    questions = tuple(q for provider in world.providers for q in provider.asked())
-    return replace(observation, subjects=subjects, questions=questions)
-
-
-def _answers(provider: Provider, refs: list[WorkItemRef]) -> Mapping[WorkItemRef, Fact[WorkItem]]:
-    given = provider.get(refs)
-    # A provider that omits has not answered.
-    return {ref: given.get(ref, Unknown(f"{provider.describe()} gave no answer")) for ref in refs}
-
-
-def _of_record(subject: Subject, fact: Fact[WorkItem]) -> Fact[WorkItem]:
-    """Another item under the same number is not the one that the session was made for."""
-    record = subject.record
-    if record and isinstance(fact, Known) and record.node_id and fact.value.node_id not in {"", record.node_id}:
-        return Unknown("another item has this number now (its node id differs)")
-    return fact

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from loopctl.model.facts import OUTSIDE, Known
+from loopctl.model.facts import OUTSIDE, Known, Unknown
 from loopctl.model.items import CLOSED, MERGED, MISSING, PULL_REQUEST, WorkItem
 from loopctl.model.observed import Observation, Subject, known_item
 from loopctl.model.plan import CLOSE, REAP, START, Action, After, Before, Guard, Held, Plan, PlayScope
+from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import KEPT, REMOVE, RUN, Playbook, Policy
 from loopctl.model.sessions import (
     ABSENT,
@@ -32,16 +33,17 @@ from loopctl.model.sessions import (
 )
 from loopctl.model.text import ago, plural
 from loopctl.planner.facts import facts_of
+from loopctl.planner.links import Stays, is_delivered, moved_sessions, served, stays
 from loopctl.planner.resolve import Desired, Resolution, is_for
-
-_ALIVE = {RUNNING, PAUSED, UNDEAD}
 
 
 def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Observation, policy: Policy) -> Plan:
     """Compare what should be with what is. Pure: the same input gives the same plan, in the order of refs."""
     taken = _names_in_use(observation)
+    serving, moved = served(resolutions), moved_sessions(observation)
     actions: list[Action] = []
     held: list[Held] = []
+    kept: list[str] = []
     outside = []
     unchanged = 0
     for resolution in sorted(resolutions, key=_order):
@@ -52,13 +54,14 @@ def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Obs
         step = (
             Held(subject.ref, resolution.doubt.reason)
             if resolution.doubt is not None
-            else _step(resolution, observation, policy, taken)
+            else _step(resolution, observation, policy, _Starts(taken, serving, moved))
         )
         if isinstance(step, Action):
             actions.append(step)
         elif isinstance(step, Held):
             held.append(step)
         else:
+            kept += [step.note] if step else []
             unchanged += 1
     return Plan(
         created_at=observation.now,
@@ -70,7 +73,7 @@ def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Obs
         held=tuple(held),
         unchanged=unchanged,
         outside=tuple(dict.fromkeys(outside)),
-        notes=_notes(observation),
+        notes=(*kept, *_notes(observation)),
         problems=tuple(f"{name}: {reason}" for name, reason in sorted(observation.problems.items())),
     )
 
@@ -80,12 +83,23 @@ def _order(resolution: Resolution) -> tuple[object, ...]:
     return (resolution.subject.ref.sort_key, record.id if record else "")
 
 
-def _step(resolution: Resolution, observation: Observation, policy: Policy, taken: set[str]) -> Action | Held | None:
+@dataclass(frozen=True, slots=True)
+class _Starts:
+    """What a start depends on beside its own item: names in use, items with a session, and where items moved to."""
+
+    taken: set[str]
+    served: frozenset[WorkItemRef]
+    moved: Mapping[str, WorkItemRef]
+
+
+def _step(
+    resolution: Resolution, observation: Observation, policy: Policy, starts: _Starts
+) -> Action | Held | Stays | None:
     desired = resolution.desired
     if desired is None or desired.ensure.session is None:
         return None
     if desired.ensure.session == RUN:
-        return _start(resolution.subject, desired, observation, policy, taken)
+        return _start(resolution.subject, desired, observation, policy, starts)
     return _end(resolution.subject, desired, observation, policy)
 
 
@@ -96,7 +110,7 @@ class _Ending:
     pane: str
 
 
-def _end(subject: Subject, desired: Desired, observation: Observation, policy: Policy) -> Action | Held | None:
+def _end(subject: Subject, desired: Desired, observation: Observation, policy: Policy) -> Action | Held | Stays | None:
     view = subject.session
     if view is None or not isinstance(view.sighting, Known):
         return None
@@ -107,6 +121,8 @@ def _end(subject: Subject, desired: Desired, observation: Observation, policy: P
     ending = _ending(view, sighting, remove, kill or remove)
     if ending is None:
         return None
+    if kept := stays(subject, policy):
+        return kept
     ends_something = (kill or remove) and sighting.state != NO_PANE
     if ends_something and view.tree.includes_self:
         return Held(subject.ref, "loopctl itself runs inside this session: run it from elsewhere")
@@ -119,7 +135,8 @@ def _end(subject: Subject, desired: Desired, observation: Observation, policy: P
         input="off" if ending.pane in {DEAD, LIVE} else "",
         kill_harness=kill or remove,
         grace=policy.harness_kill_grace_seconds if grace is None else grace,
-        transcript=desired.ensure.transcript or KEPT,
+        # What a retained pane shows was written down when it was closed.
+        transcript="" if ending.verb == REAP and view.record.transcript else desired.ensure.transcript or KEPT,
     )
     why = _why(subject, observation)
     return _action(ending.verb, subject, desired, _before(view, sighting), after, why, observation)
@@ -143,13 +160,13 @@ def _ending(view: SessionView, sighting: Sighting, remove: bool, kill: bool) -> 
 
 
 def _start(
-    subject: Subject, desired: Desired, observation: Observation, policy: Policy, taken: set[str]
+    subject: Subject, desired: Desired, observation: Observation, policy: Policy, starts: _Starts
 ) -> Action | Held | None:
     phase = subject.phase
     if not subject.latest or phase in {RUNNING, PAUSED}:
         return None
-    if phase == UNDEAD:
-        return Held(subject.ref, "its session is closed but its agent is alive: end it first")
+    if alive := _still_alive(subject, observation):
+        return Held(subject.ref, alive)
     begun = _only_begun(subject)
     if phase in {EXITED, LOST} and begun is None:
         hint = f"loopctl sessions close {subject.ref}"
@@ -157,10 +174,15 @@ def _start(
             subject.ref,
             f"its agent has {'exited' if phase == EXITED else 'lost its pane'}: `{hint}` lets it start anew",
         )
+    if is_delivered(subject, starts.served):
+        return None
+    if old := starts.moved.get(subject.ref.key):
+        way = f"loopctl sessions move {old} {subject.ref}"
+        return Held(subject.ref, f"{old} moved here and has a session: `{way}` takes it along")
     facts = facts_of(subject, observation)
     ensure = desired.ensure
     # Under its old name: had the pane come after all, tmux would refuse a second one.
-    name = begun.name if begun else _free_name(subject, taken)
+    name = begun.name if begun else _free_name(subject, starts.taken)
     after = After(
         phase=RUNNING,
         status=ACTIVE,
@@ -170,8 +192,19 @@ def _start(
         prompt=str(ensure.prompt(facts)) if ensure.prompt else "",
         name=name,
     )
-    before = Before(phase=phase or ABSENT, status=subject.record.status if subject.record else "")
+    before = Before(phase=phase or ABSENT)
     return _action(START, subject, desired, before, after, _why(subject, observation), observation)
+
+
+def _still_alive(subject: Subject, observation: Observation) -> str:
+    """Why a new agent might be a second one: a closed session of the item, the last or an earlier one, is not proved dead."""
+    for other in observation.subjects:
+        if other.ref == subject.ref and other.session:
+            if other.phase == UNDEAD:
+                return "its session is closed but its agent is alive: end it first"
+            if isinstance(other.session.sighting, Unknown):
+                return f"whether an earlier session of it is alive cannot be told: {other.session.sighting.reason}"
+    return ""
 
 
 def _only_begun(subject: Subject) -> SessionRecord | None:
@@ -260,7 +293,8 @@ def _before(view: SessionView, sighting: Sighting) -> Before:
         attached=pane.attached if pane else 0,
         processes=tuple(process.label for process in view.tree.members),
         spared=tuple(process.label for process in view.tree.spared),
-        beside=tuple(other.pane_id for other in sighting.beside),
+        panes=tuple(other.pane_id for other in sighting.panes_of(view.record)[1:]),
+        beside=tuple(other.pane_id for other in sighting.strangers_of(view.record)),
     )
 
 
@@ -287,22 +321,20 @@ def _why(subject: Subject, observation: Observation) -> str:
     if item is not None:
         noun = "pull request" if item.kind == PULL_REQUEST else "issue"
         reason = f" as {item.reason.replace('_', ' ')}" if item.reason and item.state == CLOSED else ""
-        parts.append(f"{noun} {item.state}{reason} {ago(item.closed_at, observation.now)}".rstrip())
+        where = f" (now at {item.moved_to})" if item.moved_to else ""
+        parts.append(f"{noun} {item.state}{reason} {ago(item.closed_at, observation.now)}".rstrip() + where)
     if subject.phase in _DRIFT:
         parts.append(_DRIFT[subject.phase])
     return "; ".join(parts) or "asked for"
 
 
 def _scopes(playbook: Playbook, observation: Observation) -> tuple[PlayScope, ...]:
-    running = sum(subject.phase in _ALIVE for subject in observation.subjects)
+    running = observation.alive_beside + sum(subject.is_alive for subject in observation.subjects)
     return tuple(PlayScope(p.name, p.limits, running) for p in playbook.plays if is_for(p, observation.machine))
 
 
 def _notes(observation: Observation) -> tuple[str, ...]:
-    notes = []
-    if not observation.subjects:
-        notes.append("there was nothing to look at: no session is registered here, and no source lists an item")
-    if observation.foreign:
-        machines = ", ".join(sorted({record.machine for record in observation.foreign}))
-        notes.append(f"{plural(len(observation.foreign), 'session')} of other machines are out of scope ({machines})")
-    return tuple(notes)
+    if not observation.foreign:
+        return ()
+    machines = ", ".join(sorted({record.machine for record in observation.foreign}))
+    return (f"{plural(len(observation.foreign), 'session')} of other machines are out of scope ({machines})",)

@@ -45,6 +45,7 @@ def _item(item: WorkItem) -> dict[str, object]:
         "updated_at": item.updated_at,
         "closed_at": item.closed_at,
         "links": [str(link) for link in item.links],
+        "open_links": [str(link) for link in item.open_links],
     }
 
 

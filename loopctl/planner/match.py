@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from loopctl.model.facts import Known, Unknown
-from loopctl.model.items import FORBIDDEN, MISSING, MOVED, WorkItem
+from loopctl.model.items import ELSEWHERE, FORBIDDEN, MOVED, WorkItem
 from loopctl.model.observed import Observation, Subject
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import ItemMatch, Match, Rule, SessionMatch
@@ -14,12 +14,6 @@ from loopctl.planner.facts import facts_of
 
 #: A criterion holds, does not, or depends on something unknown.
 Verdict = bool | Unknown
-
-_ELSEWHERE = {
-    MISSING: "the item is not there any more (deleted, or no longer visible)",
-    MOVED: "the item has moved",
-    FORBIDDEN: "the item may not be read with these credentials",
-}
 
 
 def matches(rule: Rule, subject: Subject, observation: Observation) -> Verdict:
@@ -43,12 +37,22 @@ def _criteria(match: Match, subject: Subject, observation: Observation) -> Itera
         yield subject.item
         return
     item = subject.item.value
-    if item.state in _ELSEWHERE and item.state not in match.item.state:
-        moved = f" to {item.moved_to}" if item.moved_to else ""
-        yield Unknown(_ELSEWHERE[item.state] + moved)
+    if item.state in ELSEWHERE and item.state not in match.item.state:
+        yield Unknown(_where(item))
         return
     yield from _item_criteria(match.item, item, observation)
     yield from _when(match, subject, observation)
+
+
+def _where(item: WorkItem) -> str:
+    if item.state == FORBIDDEN:
+        return "the item may not be read with these credentials"
+    if item.state == MOVED:
+        to = item.moved_to
+        return f"the item has moved{f' to {to}' if to else ''}: `loopctl sessions move {item.ref} {to or 'NEW'}` takes its session along"
+    if item.reason == "deleted":
+        return "the item was deleted"
+    return "the item is not there any more (deleted, or no longer visible)"
 
 
 def _reads_item(match: Match) -> bool:

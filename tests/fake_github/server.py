@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.fake_github.faults import Fault
 from tests.fake_github.schema import execute
-from tests.fake_github.world import World
+from tests.fake_github.world import Repository, World
 
 JSON = "application/json; charset=utf-8"
 
@@ -48,6 +48,7 @@ class FakeGitHub(World):
         self._folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="lc-gh-"))
         self.socket = socket or str(self._folder / "s")
         self.requests: list[Request] = []
+        self._others: dict[str, World] = {}
         self._faults: deque[Fault] = deque()
         self._always: Fault | None = None
         self._released = threading.Event()
@@ -98,35 +99,63 @@ class FakeGitHub(World):
     def next_fault(self) -> Fault | None:
         return self._faults.popleft() if self._faults else self._always
 
+    def at(self, host: str) -> World:
+        """Another GitHub behind the same socket, told from this one by the host that is asked."""
+        return self._others.setdefault(host, World(host))
+
     def respond(self, request: Request) -> tuple[int, dict[str, str], bytes]:
         """The right answer to a request."""
+        world = self._others.get(request.host, self)
         if request.path in ("/graphql", "/api/graphql"):
             sent = json.loads(request.body)
-            return 200, {}, json.dumps(execute(self, sent["query"], sent.get("variables"))).encode()
+            return 200, {}, json.dumps(execute(world, sent["query"], sent.get("variables"))).encode()
         parts = request.path.removeprefix("/api/v3").strip("/").split("/")
         if len(parts) == 5 and parts[0] == "repos" and parts[3] == "issues":
-            return self._rest_issue(f"{parts[1]}/{parts[2]}", int(parts[4]))
-        return 404, {}, json.dumps({"message": "Not Found"}).encode()
+            name = f"{parts[1]}/{parts[2]}"
+            renamed = world.renamed.get(name.lower())
+            repo = world.find(name)
+            if renamed and repo:
+                return _redirect(world, repo, int(parts[4]))
+            return _rest_issue(world, repo, int(parts[4]))
+        if len(parts) == 4 and parts[0] == "repositories" and parts[2] == "issues":
+            return _rest_issue(world, world.by_number(int(parts[1])), int(parts[3]))
+        return _message(404, "Not Found")
 
     def wait_hanging(self, fault: Fault) -> None:
         self._released.wait()
 
-    def _rest_issue(self, name: str, number: int) -> tuple[int, dict[str, str], bytes]:
-        repo = self.find(name)
-        moved = repo.transferred.get(number) if repo else None
-        if moved:
-            url = f"https://api.{self.host}/repos/{moved[0]}/issues/{moved[1]}"
-            return 301, {"Location": url}, json.dumps({"message": "Moved Permanently", "url": url}).encode()
-        item = repo.items.get(number) if repo else None
-        if repo is None or item is None:
-            return 404, {}, json.dumps({"message": "Not Found"}).encode()
-        row: Mapping[str, Any] = {
-            "number": number,
-            "state": "open" if item.state == "OPEN" else "closed",
-            "html_url": f"https://{self.host}/{repo.name}/issues/{number}",
-            "node_id": item.node_id,
-        }
-        return 200, {}, json.dumps(row).encode()
+
+def _rest_issue(world: World, repo: Repository | None, number: int) -> tuple[int, dict[str, str], bytes]:
+    if repo is None:
+        return _message(404, "Not Found")
+    if moved := repo.transferred.get(number):
+        home = world.find(moved[0])
+        # Where it may not be seen, GitHub does not say that it went there.
+        return _redirect(world, home, moved[1]) if home else _message(404, "Not Found")
+    if number in repo.deleted:
+        return _message(410, "This issue was deleted")
+    item = repo.items.get(number)
+    if item is None:
+        return _message(404, "Not Found")
+    path = "issues" if item.kind == "Issue" else "pull"
+    row: Mapping[str, Any] = {
+        "number": number,
+        "state": "open" if item.state == "OPEN" else "closed",
+        "html_url": f"https://{world.host}/{repo.name}/{path}/{number}",
+        "node_id": item.node_id,
+    }
+    return 200, {}, json.dumps(row).encode()
+
+
+def _redirect(world: World, repo: Repository, number: int) -> tuple[int, dict[str, str], bytes]:
+    api = "https://api.github.com" if world.host == "github.com" else f"https://{world.host}/api/v3"
+    url = f"{api}/repositories/{repo.number}/issues/{number}"
+    body = {"message": "Moved Permanently", "url": url, "documentation_url": "https://docs.github.com/rest"}
+    return 301, {"Location": url}, json.dumps(body).encode()
+
+
+def _message(status: int, text: str) -> tuple[int, dict[str, str], bytes]:
+    return status, {}, json.dumps({"message": text, "documentation_url": "https://docs.github.com/rest"}).encode()
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):

@@ -28,6 +28,11 @@ class Item:
     updated_at: str = ENDED
     closed_at: str | None = None
     node_id: str = ""
+    branch: str = "main"
+    body: str = ""
+    locked: bool = False
+    #: Whether its timeline says that it became a discussion.
+    converted: bool = False
 
 
 @dataclass
@@ -37,7 +42,13 @@ class Repository:
     items: dict[int, Item] = field(default_factory=dict)
     #: Where transferred issues went, as GitHub's REST interface tells.
     transferred: dict[int, tuple[str, int]] = field(default_factory=dict)
+    deleted: set[int] = field(default_factory=set)
     hidden: bool = False
+
+    @property
+    def number(self) -> int:
+        """Its number in the REST interface."""
+        return int(self.node_id.partition("_")[2])
 
 
 @dataclass
@@ -53,6 +64,11 @@ class World:
     #: Item -> the number that is answered in its place.
     impostors: dict[tuple[str, int], int] = field(default_factory=dict)
     remaining: int = 5000
+    #: What one GraphQL query costs, and when the next hour begins.
+    cost: int = 1
+    reset_at: str = "2026-01-01T01:00:00Z"
+    #: Whether this is a server that does not know everything that github.com knows.
+    old: bool = False
     #: The most items on one page, whatever was asked for.
     page_size: int = 100
     #: GraphQL fields of single items that fail: (repository, number, field).
@@ -62,6 +78,10 @@ class World:
         """The repository of this exact name (letter case apart), made when it does not exist."""
         made = Repository(name, f"R_{len(self.repositories) + len(self.renamed) + 1}")
         return self.repositories.setdefault(name.lower(), made)
+
+    def by_number(self, number: int) -> Repository | None:
+        """The repository of a REST address such as /repositories/1."""
+        return next((r for r in self.repositories.values() if r.number == number and not r.hidden), None)
 
     def find(self, name: str) -> Repository | None:
         """As GitHub does: letter case does not matter, renames are followed, what may not be seen is not there."""
@@ -81,12 +101,13 @@ class World:
 
     def delete(self, repo: str, number: int) -> None:
         del self.repository(repo).items[number]
+        self.repository(repo).deleted.add(number)
 
     def transfer(self, repo: str, number: int, to: str, as_number: int) -> None:
-        """Move an issue. GraphQL then knows nothing of the old number; REST redirects."""
+        """Move an issue: it gets a new node id; GraphQL then knows nothing of the old number, and REST redirects."""
         item = self.repository(repo).items.pop(number)
         self.repository(repo).transferred[number] = (to, as_number)
-        self.repository(to).items[as_number] = replace(item, number=as_number)
+        self._put(to, replace(item, number=as_number, node_id=""), {})
 
     def rename(self, repo: str, to: str) -> None:
         """Rename a repository; the old name goes on answering."""

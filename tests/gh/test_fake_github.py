@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from loopctl.adapters.github import GitHub
+from loopctl.adapters.github_api import GitHubApi
 from loopctl.model.facts import Known, Unknown
 from loopctl.model.refs import WorkItemRef
 from tests.support import ROOT
@@ -29,7 +30,7 @@ def test_it_runs_alone_and_follows_its_state_file(gh: str, tmp_path: Path) -> No
             try:
                 env = dict(os.environ) | json.loads(process.stdout.readline())
                 provider, ref = (
-                    GitHub("github.com", ["octo/app"], env=env, gh=gh),
+                    GitHub(GitHubApi("github.com", env, gh), ["octo/app"]),
                     WorkItemRef.parse("github:octo/app#15"),
                 )
 
