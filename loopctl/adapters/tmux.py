@@ -22,6 +22,7 @@ from loopctl.adapters.tmux_format import (
     literal,
     on_pane,
     on_server,
+    on_session,
     parse_pane,
     parse_panes,
     quote,
@@ -50,13 +51,18 @@ class Tmux:
         *,
         own_socket: str,
         history_limit: int = 50_000,
+        remain_on_exit: bool = True,
         program: str = "tmux",
         timeout: float = _TIMEOUT,
     ) -> None:
-        """`env` is the whole environment of tmux, and so of a server that it starts; `own_socket` is ours to configure."""
+        """`env` is the whole environment of tmux, and so of a server that it starts; `own_socket` is ours to configure.
+
+        Without `remain_on_exit` a pane goes when its program ends by itself; a close keeps it in any case.
+        """
         self._env = dict(env)
         self._own = own_socket
         self._history = history_limit
+        self._remain = "on" if remain_on_exit else "off"
         self._program = program
         self._timeout = timeout
 
@@ -121,8 +127,7 @@ class Tmux:
         session, mark = quote(pane.session_id), _mark(pane.mark)
         body = f"set-option -t {session} @loopctl_id {quote(mark)} ; set-option -t {session} @loopctl_ref {quote(str(ref))}"
         free = f"#{{||:#{{?@loopctl_id,0,1}},#{{==:#{{@loopctl_id}},{mark}}}}}"
-        test = f"#{{&&:#{{==:#{{session_id}},{pane.session_id}}},{free}}}"
-        return self._script(socket, server, [f"if-shell -F -t {quote(pane.pane_id)} {quote(test)} {{ {body} }}"])[1]
+        return self._script(socket, server, [on_session(pane.pane_id, pane.session_id, [free], body)])[1]
 
     def start(self, socket: str, specs: Sequence[StartSpec]) -> Mapping[str, Fact[Started]]:
         """Make panes in one invocation, which also starts the server where there is none."""
@@ -142,8 +147,12 @@ class Tmux:
         nonce = f"loopctl-{secrets.token_hex(16)}"
         # A server of the user's keeps its options; each new pane carries its own remain-on-exit in any case.
         ours = socket == self._own
-        lines = ["set-option -gw remain-on-exit on", f"set-option -g history-limit {self._history}"] if ours else []
-        lines += [_start_line(spec, nonce) for spec in good]
+        lines = (
+            [f"set-option -gw remain-on-exit {self._remain}", f"set-option -g history-limit {self._history}"]
+            if ours
+            else []
+        )
+        lines += [_start_line(spec, nonce, self._remain) for spec in good]
         done = self._run(socket, ["start-server", ";", "source-file", "-"], stdin="\n".join(lines) + "\n")
         made = _started(done.stdout.decode(errors="replace"), nonce)
         why = Unknown("tmux did not answer in time") if done.timed_out else _why_not(done.stderr)
@@ -266,7 +275,7 @@ def _spec_problem(spec: StartSpec) -> str:
     return "a NUL cannot be passed on" if any("\0" in text for text in texts) else ""
 
 
-def _start_line(spec: StartSpec, nonce: str) -> str:
+def _start_line(spec: StartSpec, nonce: str, remain: str) -> str:
     """One line = one chain: after a failed new-session nothing of it is run on somebody else's session."""
     # One word would be given to a shell; two are executed as they are.
     argv = spec.argv if len(spec.argv) > 1 else ("env", *spec.argv)
@@ -277,7 +286,7 @@ def _start_line(spec: StartSpec, nonce: str) -> str:
         [
             f"new-session -d -P -F {quote(f'{nonce} {spec.id} {PANE_FORMAT}')} -x 200 -y 50 -s {quote(spec.name)}"
             f" -c {quote(literal(spec.cwd))} {env} -- {command}",
-            f"set-option -w -t {there} remain-on-exit on",
+            f"set-option -w -t {there} remain-on-exit {remain}",
             f"set-option -t {there} @loopctl_id {quote(_mark(spec.id))}",
             f"set-option -t {there} @loopctl_ref {quote(str(spec.ref))}",
         ]

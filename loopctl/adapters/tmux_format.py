@@ -76,13 +76,20 @@ def on_server(server: ServerId, lines: Iterable[str], otherwise: str) -> str:
 
 def on_pane(pane_id: str, session_id: str, mark: str, body: str, *, dead: bool = False) -> str:
     """Run commands only while the pane is in the session that carries the mark (and, if asked, dead)."""
-    tests = [f"#{{==:#{{session_id}},{session_id}}}", f"#{{==:#{{@loopctl_id}},{mark}}}"]
-    if dead:
-        tests.append("#{pane_dead}")
-    condition = tests[0]
-    for test in tests[1:]:
+    return on_session(pane_id, session_id, [f"#{{==:#{{@loopctl_id}},{mark}}}"], body, dead=dead)
+
+
+def on_session(pane_id: str, session_id: str, tests: Iterable[str], body: str, *, dead: bool = False) -> str:
+    """Run commands only while the tests hold for the session and the pane is in it.
+
+    The session is the target: a pane's own session is any of its group, where a second client has made one.
+    """
+    shown = "#{?pane_dead,#{pane_id},}" if dead else "#{pane_id}"
+    inside = f"#{{m:* {pane_id} *, #{{W:#{{P:{shown} }}}}}}"
+    condition = f"#{{==:#{{session_id}},{session_id}}}"
+    for test in (*tests, inside):
         condition = f"#{{&&:{condition},{test}}}"
-    return f"if-shell -F -t {quote(pane_id)} {quote(condition)} {{ {body} }}"
+    return f"if-shell -F -t {quote(session_id + ':')} {quote(condition)} {{ {body} }}"
 
 
 def parse_panes(socket: str, text: str) -> Fact[ServerView]:

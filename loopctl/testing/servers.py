@@ -76,8 +76,9 @@ class Servers:
         """Their processes live on this machine."""
         self.machine = machine
         self.all: list[SimServer] = []
-        #: What a program that is started does, by the first word of its command line; "ends at once" for None.
-        self.programs: dict[str, Habit | None] = {}
+        #: By the first word of a command line: what a program that is started does with signals, and which end at once.
+        self.habits: dict[str, Habit] = {}
+        self.brief: set[str] = set()
         self.missing_folders: set[str] = set()
         machine.on_end.append(self._process_ended)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from loopctl.model.facts import Fact, Known, Unknown
+from loopctl.model.facts import REFUSED, Fact, Known, Unknown
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import Pane, ServerId, ServerView
 from loopctl.ports import PaneRef, Started, StartSpec
 from loopctl.testing.faults import Faults
-from loopctl.testing.servers import TMUX_VERSION, Servers, SimPane, SimServer, SimSession
+from loopctl.testing.machine import POLITE
+from loopctl.testing.servers import TMUX_VERSION, Servers, SimPane, SimServer
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,200}\Z")
 _NO_ANSWER = "tmux did not answer in time"
@@ -110,24 +111,19 @@ class FakeTerminals:
     def _start(self, socket: str, spec: StartSpec) -> Fact[Started]:
         problem = self._problem(socket, spec)
         if problem:
-            return Unknown(problem)
-        session = self._servers.open(socket, spec.name, mark=spec.id, ref=str(spec.ref))
+            return Unknown(problem, REFUSED)
+        servers = self._servers
+        session = servers.open(socket, spec.name, mark=spec.id, ref=str(spec.ref))
         mark = spec.env.get("LOOPCTL_SESSION", "")
-        program = self._servers.programs
-        pane = self._servers.split(socket, session, spec.argv, mark=mark, owner=spec.id)
+        habit = servers.habits.get(spec.argv[0], POLITE)
+        pane = servers.split(socket, session, spec.argv, mark=mark, habit=habit, owner=spec.id)
         pane.remain_on_exit = "on"
-        self._servers.effect("start", pane)
-        server = self._servers.ensure(socket)
-        shown = next(p for p in self._servers.view(server) if p.pane_id == pane.pane_id)
-        self._behave(pane, session, program.get(spec.argv[0], self._servers.machine.processes[pane.pid].habit))
+        servers.effect("start", pane)
+        server = servers.ensure(socket)
+        shown = next(p for p in servers.view(server) if p.pane_id == pane.pane_id)
+        if spec.argv[0] in servers.brief:
+            servers.machine.end(pane.pid)
         return Known(Started(server.id, shown))
-
-    def _behave(self, pane: SimPane, session: SimSession, habit: object) -> None:
-        process = self._servers.machine.processes[pane.pid]
-        if habit is None:
-            self._servers.machine.end(pane.pid)
-        else:
-            process.habit = habit  # type: ignore[assignment]
 
     def _problem(self, socket: str, spec: StartSpec) -> str:
         if not _NAME.match(spec.name):
