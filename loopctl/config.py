@@ -228,6 +228,7 @@ def _policy(value: Mapping[str, Any]) -> Policy:
         remain_on_exit=_get(value, "routing", "tmux", "remainOnExit"),
         default_harness=_get(value, "routing", "defaultHarness"),
         spare=tuple(spare),
+        linked_items=_get(value, "routing", "linkedItems"),
     )
 
 

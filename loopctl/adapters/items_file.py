@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from loopctl.errors import DocumentError
 from loopctl.model.facts import OUTSIDE, Fact, Known, Unknown
-from loopctl.model.items import MISSING, OPEN, WorkItem
+from loopctl.model.items import ISSUE, MISSING, OPEN, WorkItem
 from loopctl.model.observed import Question
 from loopctl.model.refs import WorkItemRef
 from loopctl.playbook.items import load_items
@@ -45,13 +46,14 @@ class ItemsFile:
             return dict.fromkeys(refs, items)
         known = {item.ref: item for item in items.value}
         repositories = _repositories(items.value)
-        return {ref: _fact(ref, known, repositories) for ref in refs}
+        return {ref: _delivered(_fact(ref, known, repositories), items.value) for ref in refs}
 
     def listed(self) -> Fact[tuple[WorkItem, ...]]:
         """The open items of the file with the label; Unknown when the file cannot be read."""
         items = self._read()
         if isinstance(items, Known):
-            items = Known(tuple(item for item in items.value if item.state == OPEN and self._labelled(item)))
+            found_open = tuple(item for item in items.value if item.state == OPEN and self._labelled(item))
+            items = Known(tuple(_with_open_links(item, items.value) for item in found_open))
         found = len(items.value) if isinstance(items, Known) else 0
         self._questions.append(Question(PROVIDER, f"open items in {self._path}", 0, found))
         return items
@@ -80,9 +82,11 @@ class ItemsFile:
             fact = Known(self._load(self._path))
         except DocumentError as error:
             more = f" (and {len(error.problems) - 1} more)" if len(error.problems) > 1 else ""
-            fact = Unknown(f"items file: {error.problems[0].where}: {error.problems[0].message}{more}")
+            first = error.problems[0]
+            line = f"line {first.line}: " if first.line else ""
+            fact = Unknown(f"items file {Path(self._path).name}: {line}{first.message}{more}")
         except OSError as error:
-            fact = Unknown(f"items file: {self._path}: {error.strerror or error}")
+            fact = Unknown(f"items file {Path(self._path).name}: {error.strerror or error}")
         self._last = (looks, fact)
         return fact
 
@@ -105,3 +109,13 @@ def _fact(ref: WorkItemRef, known: Mapping[WorkItemRef, WorkItem], repositories:
     if ref.provider == PROVIDER and ref.repository.lower() in repositories:
         return Known(WorkItem(ref, "", MISSING))
     return Unknown(f"no source answers for {ref}", OUTSIDE)
+
+
+def _delivered(fact: Fact[WorkItem], items: Sequence[WorkItem]) -> Fact[WorkItem]:
+    return Known(_with_open_links(fact.value, items)) if isinstance(fact, Known) else fact
+
+
+def _with_open_links(item: WorkItem, items: Sequence[WorkItem]) -> WorkItem:
+    """The item with the open pull requests that deliver it."""
+    pulls = tuple(other.ref for other in items if other.state == OPEN and item.ref in other.links)
+    return replace(item, open_links=pulls) if item.kind == ISSUE and pulls else item

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -60,7 +59,7 @@ def apply(
         raise UsageError(msg)
     setup = Setup.load(config, "apply")
     if saved:
-        plan = read_plan(Path(saved))
+        plan = read_plan(saved)
     else:
         plan = make_plan(setup, Request(playbooks, config, extra_vars, limit, tags), verbose=verbose)
     to_stderr = form == "json" and not check
@@ -110,17 +109,13 @@ def ask_first(changes: int) -> None:
         raise LoopctlError(msg)
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: str) -> Plan:
     """Read a saved plan. Raises DocumentError."""
-    import json
-
     from loopctl.model.encode import plan_from_dict
+    from loopctl.playbook.plans import load_plan_document
 
+    document = load_plan_document(path)
     try:
-        return plan_from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise DocumentError([Problem(str(path), 0, 0, error.strerror or str(error))]) from None
-    except json.JSONDecodeError as error:
-        raise DocumentError([Problem(str(path), error.lineno, error.colno, f"not JSON: {error.msg}")]) from None
-    except (ValueError, RecursionError) as error:
-        raise DocumentError([Problem(str(path), 0, 0, str(error))]) from None
+        return plan_from_dict(document.value)
+    except ValueError as error:
+        raise DocumentError([Problem(path, 0, 0, str(error), "plans are not edited: make a new one")]) from None

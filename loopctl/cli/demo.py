@@ -24,7 +24,7 @@ while [ "$i" -le 40 ]; do echo "agent: thought $i"; i=$((i + 1)); done
 nohup sleep 100000 >/dev/null 2>&1 &
 echo "agent: started a helper that ignores hang-ups ($!)"
 trap 'echo "agent: told to stop, saving my work"; exit 0' TERM
-while :; do sleep 1; done
+while :; do sleep 1; done 2>/dev/null
 """
 
 PLAYBOOK = """\

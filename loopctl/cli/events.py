@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from loopctl.cli.options import config_option, parse_ref, table_format_option
-from loopctl.cli.output import out, wants_color
+from loopctl.cli.output import out, say, wants_color
 
 
 @click.command(short_help="Show what happened.")
@@ -31,6 +31,7 @@ def events(
     import json
     import sys
     from datetime import UTC, datetime
+    from fnmatch import fnmatchcase
 
     from loopctl.cli.wiring import Setup, read_events
     from loopctl.model.events import EVENT_TYPES
@@ -43,6 +44,9 @@ def events(
         lines = (f"{name:<{width}}  {text}\n" for name, text in EVENT_TYPES.items())
         out(json_text(dict(EVENT_TYPES)) if form == "json" else "".join(lines))
         return
+    for glob in types:
+        if not any(fnmatchcase(name, glob) for name in EVENT_TYPES):
+            say(f"warning: no event type is called {glob!r}; `loopctl events --types` lists them")
     setup = Setup.load(config, "events")
     view = View(now=datetime.now(UTC), color=wants_color(sys.stdout))
     ref = str(parse_ref(item)) if item else ""

@@ -87,7 +87,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         click.echo(error.format_message(), err=True)
         code = EXIT_USAGE
     except click.UsageError as error:
-        error.show()
+        if error.ctx is not None:
+            click.echo(error.ctx.get_usage(), err=True)
+            click.echo(f"Try '{error.ctx.command_path} --help' for help.\n", err=True)
+        click.echo(f"loopctl: {error.format_message()}", err=True)
         code = EXIT_USAGE
     except click.exceptions.Exit as error:
         code = error.exit_code

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -59,6 +59,7 @@ def make_plan(setup: object, request: Request, *, verbose: bool = False) -> Plan
     """Load, observe, resolve and diff."""
     from loopctl.cli.output import say
     from loopctl.cli.wiring import Setup
+    from loopctl.model.text import plural
     from loopctl.playbook.compile import load_playbook
     from loopctl.playbook.extra_vars import parse_extra_vars
     from loopctl.run import look, plan_of
@@ -75,6 +76,9 @@ def make_plan(setup: object, request: Request, *, verbose: bool = False) -> Plan
     if request.limit and not observation.subjects:
         say(f"warning: --limit {' '.join(request.limit)} matches no session and no listed item")
     made = plan_of(playbook, observation, world)
+    if not (request.limit or observation.subjects or made.problems):
+        nothing = "there was nothing to look at: no session is registered here, and no source lists an item"
+        made = replace(made, notes=(*made.notes, nothing))
     world.journal.emit(
         "plan.created",
         playbooks=list(request.playbooks),
@@ -82,8 +86,11 @@ def make_plan(setup: object, request: Request, *, verbose: bool = False) -> Plan
     )
     if verbose:
         for question in observation.questions:
-            left = f", {question.remaining} points left" if question.remaining is not None else ""
-            say(f"asked {question.provider}: {question.what}: {question.items} in {question.calls} calls{left}")
+            spent = f", {question.cost} points spent" if question.cost is not None else ""
+            left = f", {question.remaining} left" if question.remaining is not None else ""
+            say(
+                f"asked {question.provider}: {question.what}: {question.items} in {plural(question.calls, 'call')}{spent}{left}"
+            )
     return made
 
 

@@ -11,8 +11,9 @@ import click
 from loopctl.cli.options import config_option, format_option, table_format_option
 from loopctl.cli.output import out, say
 from loopctl.cli.session_words import attach_command, find, one_rule
+from loopctl.cli.sessions_move import move
 from loopctl.cli.sessions_take import import_, register
-from loopctl.errors import LoopctlError, StateError, UsageError
+from loopctl.errors import EXIT_OK, LoopctlError, StateError, UsageError
 from loopctl.model.facts import Unknown
 from loopctl.model.observed import Observation
 from loopctl.model.sessions import CLOSED_STATUS, SessionView, Sighting
@@ -31,6 +32,7 @@ def sessions() -> None:
 
 sessions.add_command(register)
 sessions.add_command(import_)
+sessions.add_command(move)
 
 
 @sessions.command("list")
@@ -171,6 +173,9 @@ def close(
     rules = one_rule(view, gone=gone, kill=False if keep_harness else None, grace=grace)
     only = Observation(observation.machine, observation.registry, observation.now, (subject,))
     plan = plan_of(rules, only, setup.world)
+    if form == "text" and not plan.actions and not plan.held:
+        out(f"{view.record.ref} is closed already ({view.phase}).\n")
+        return EXIT_OK
     setup.show_plan(plan, "text" if form == "json" else form, to_stderr=form == "json")
     return carry_out(setup, plan, form, approved=True, max_changes=None)
 

@@ -191,6 +191,8 @@ def _closed(case: Case, record: SessionRecord, world: World) -> SessionRecord:
         reason=record.reason or case.action.after.reason,
         closed_at=record.closed_at or world.now(),
         transcript=case.transcript or record.transcript,
+        # Of a session that was taken over, this is the first look at its item that a record could remember.
+        node_id=record.node_id or case.action.guard.item_node,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from loopctl.executor.close_processes import Ending
 from loopctl.model.facts import Known, Unknown
 from loopctl.model.plan import Action
-from loopctl.model.sessions import STARTED, Pane, ServerId, ServerView, SessionRecord, SessionView, Sighting
+from loopctl.model.sessions import Pane, ServerId, ServerView, SessionRecord, SessionView, Sighting
 from loopctl.observe import root_of
 from loopctl.ports import PaneRef, World
 
@@ -34,8 +34,7 @@ class Case:
     @property
     def mine(self) -> tuple[Pane, ...]:
         """The panes to close: the record's own, and those beside it where loopctl made the session."""
-        beside = self.sighting.beside if self.record.origin == STARTED else ()
-        return (*((self.sighting.pane,) if self.sighting.pane else ()), *beside)
+        return self.sighting.panes_of(self.record)
 
     def pane_refs(self) -> list[PaneRef]:
         """The panes to close, as the terminal host wants them."""

@@ -8,7 +8,6 @@ from contextlib import suppress
 from loopctl.errors import StateError
 from loopctl.executor.close_case import Case, by_server
 from loopctl.model.facts import Known, Unknown
-from loopctl.model.plan import REAP
 from loopctl.model.rules import KEPT
 from loopctl.model.sessions import SessionRecord
 from loopctl.ports import World
@@ -20,8 +19,6 @@ _LATER = b"\n--- later ---\n"
 def save_transcripts(cases: Sequence[Case], world: World) -> None:
     """Save what is there now; a session whose transcript cannot be saved is not ended."""
     wanted = [case for case in cases if case.action.after.transcript == KEPT and case.panes]
-    # A retained pane that is only removed was written down when it was closed.
-    wanted = [case for case in wanted if not (case.action.verb == REAP and case.record.transcript)]
     for case in _save(wanted, world):
         case.problem = f"the transcript could not be saved: {case.problem}"
     for case in cases:

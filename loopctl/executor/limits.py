@@ -39,4 +39,4 @@ def check(plan: Plan, max_changes: int | None = None) -> None:
 
 def way_on(plan: Plan) -> str:
     """The words that let this very plan pass."""
-    return f"if that is what you want, say so: --max-changes {len(plan.actions)}"
+    return f"if that is what you want, say so with --max-changes {len(plan.actions)}"

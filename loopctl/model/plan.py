@@ -37,6 +37,7 @@ class Before:
     attached: int = 0
     processes: tuple[str, ...] = ()
     spared: tuple[str, ...] = ()
+    panes: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
 
 

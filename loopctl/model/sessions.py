@@ -134,6 +134,18 @@ class Sighting:
     process: ProcessId | None = None
     beside: tuple[Pane, ...] = ()
 
+    def panes_of(self, record: SessionRecord) -> tuple[Pane, ...]:
+        """The panes that are closed with this record: its own and, where loopctl made the session, those beside it.
+
+        A pane that was opened in a session of ours inherits its mark.
+        """
+        own = (self.pane,) if self.pane else ()
+        return (*own, *self.beside) if record.origin == STARTED else own
+
+    def strangers_of(self, record: SessionRecord) -> tuple[Pane, ...]:
+        """The panes beside it that are left alone."""
+        return () if record.origin == STARTED else self.beside
+
 
 @dataclass(frozen=True, slots=True)
 class SessionView:

@@ -110,6 +110,10 @@ class _Builder:
 
     def ensure(self, path: Path_, value: Mapping[str, Any]) -> Ensure:
         texts = {key: self._compiled(compile_template, (*path, key)) for key in TEMPLATES if key in value}
+        if "comment" in value:
+            # Better refused than accepted and not done.
+            problem = "ensure.comment cannot be carried out by this version of loopctl"
+            self.problems.append(self._document.problem((*path, "comment"), problem, "take it out"))
         session = value.get("session")
         if session == _CLOSED:
             session = RETAIN if self._policy.keep_session_on_close else REMOVE

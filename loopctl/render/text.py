@@ -123,6 +123,8 @@ def _changes(action: Action, view: View) -> Iterable[tuple[str, str]]:
     yield from _started(action)
     if before.spared:
         yield "spares", shown(f"{', '.join(before.spared)}: shared by others")
+    if before.panes:
+        yield "with", shown(f"{', '.join(before.panes)}: other panes of this session")
     if before.beside:
         yield "beside", shown(f"{', '.join(before.beside)}: other panes of this session, left alone")
 
@@ -156,8 +158,8 @@ def _remarks(plan: Plan) -> Iterable[str]:
 
 def _nothing(plan: Plan) -> str:
     if plan.held or plan.problems:
-        return "No changes, but not everything could be observed."
-    return "No changes. Everything is as the playbook says."
+        return "No changes, but not everything is settled."
+    return "No changes. Everything is as the playbook says." if plan.unchanged else "No changes."
 
 
 def _width(texts: Iterable[str], least: int = 0) -> int:

@@ -164,10 +164,9 @@ collaborators: []
 
 def test_keys_without_a_meaning_are_named_in_a_warning(tmp_path: Path, env: dict[str, str]) -> None:
     warnings = loaded(tmp_path, env, THE_LOOP).warnings
-    path = tmp_path / "c.yaml"
     assert len(warnings) == 9
-    assert warnings[0] == f"{path}:3:5: webhooks.ghWebhook.pidfile has no meaning in loopctl"
-    assert f"{path}:9:14: webhooks.ghWebhook.routing.tmux.resumeOnRespawn has no meaning in loopctl" in warnings
+    assert warnings[0] == "line 3 webhooks.ghWebhook.pidfile"
+    assert "line 9 webhooks.ghWebhook.routing.tmux.resumeOnRespawn" in warnings
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_read_is_unknown_and_owns_what_may_be_its_own(file
     fact = provider.get([ref("demo/app#2")])[ref("demo/app#2")]
     assert isinstance(fact, Unknown)
     assert fact.kind == UNOBSERVED
-    assert str(file) in fact.reason
+    assert f"items file {file.name}: " in fact.reason
     assert isinstance(provider.listed(), Unknown)
     assert provider.owns(ref("any/thing#1"))
     assert not provider.owns(WorkItemRef.parse("github:demo/app#1"))

@@ -33,7 +33,7 @@ FULL = """\
         kill_harness: false
         grace: "{{ wait }}"
         transcript: discarded
-        comment: "Bye {{ item.author }}, says {{ who[0] }}"
+        prompt: "Bye {{ item.author }}, says {{ who[0] }}"
 """
 
 
@@ -51,9 +51,18 @@ def test_a_playbook_becomes_typed_rules(tmp_path: Path) -> None:
     assert rule.match.session == SessionMatch(("running",), ("claude",), False, 90.0)
     ensure = rule.ensure
     assert (ensure.session, ensure.kill_harness, ensure.grace, ensure.transcript) == ("gone", False, 120.0, "discarded")
-    assert rule.match.when is not None and ensure.comment is not None
+    assert rule.match.when is not None and ensure.prompt is not None
     assert rule.match.when({"item": {"author": "ann"}}) is True
-    assert ensure.comment({"item": {"author": "{{ num }}"}}) == "Bye {{ num }}, says ann"
+    assert ensure.prompt({"item": {"author": "{{ num }}"}}) == "Bye {{ num }}, says ann"
+
+
+def test_what_cannot_be_carried_out_is_refused(tmp_path: Path) -> None:
+    text = "- rules:\n    - match: {item: {state: closed}}\n      ensure: {session: closed, comment: bye}\n"
+    with pytest.raises(DocumentError) as caught:
+        compiled(tmp_path, text)
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.column) == (3, 33)
+    assert problem.message == "ensure.comment cannot be carried out by this version of loopctl"
 
 
 def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:

@@ -76,8 +76,8 @@ def test_an_agent_that_is_kept_is_said_to_be() -> None:
     ("plan", "line"),
     [
         (plan_of(unchanged=14), "No changes. Everything is as the playbook says.\n"),
-        (replace(rich_plan(), actions=()), "No changes, but not everything could be observed.\n"),
-        (plan_of(problems=("github: cut",)), "No changes, but not everything could be observed.\n"),
+        (replace(rich_plan(), actions=()), "No changes, but not everything is settled.\n"),
+        (plan_of(problems=("github: cut",)), "No changes, but not everything is settled.\n"),
     ],
 )
 def test_nothing_to_do_is_said(plan: Plan, line: str) -> None:
