@@ -45,9 +45,6 @@ fragment pull on PullRequest {{
 _CONVERTED = "converted: timelineItems(last: 1, itemTypes: [CONVERTED_TO_DISCUSSION_EVENT]) { nodes { __typename } }"
 _BUDGET = "rateLimit { limit cost remaining resetAt }"
 
-#: What is left of the hour, and whose it is.
-BUDGET_TEXT = "query { viewer { login } " + _BUDGET + " }"
-
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -129,6 +126,13 @@ def listing_query(
     head, variables = ("query($labels: [String!]) {\n", {"labels": [label]}) if label else ("query {\n", {})
     text = head + "\n".join([*parts, _BUDGET]) + "\n}" + _fragments({want.connection for want in wants}, plain)
     return Query(text, variables), tuple((want, aliases[want.repository]) for want in wants)
+
+
+def health_query(repos: Sequence[str]) -> tuple[Query, tuple[tuple[str, str], ...]]:
+    """Who asks, what is left of the hour, and whether these repositories answer; the alias of each."""
+    aliases = tuple((name, f"r{index}") for index, name in enumerate(repos))
+    parts = [f"{alias}: {_repository(*name.split('/'))} {{ nameWithOwner }}" for name, alias in aliases]
+    return Query("query {\n" + "\n".join(["viewer { login }", *parts, _BUDGET]) + "\n}"), aliases
 
 
 def _connection(want: Want, label: str) -> str:

@@ -23,11 +23,13 @@ from loopctl.adapters.journal_reader import read_events as read_log
 from loopctl.adapters.processes import LocalProcesses
 from loopctl.adapters.registry import SqliteRegistry
 from loopctl.adapters.shell import clean_env, replace_process
+from loopctl.adapters.shell import run as run_program
 from loopctl.adapters.tmux import Tmux
 from loopctl.adapters.transcripts import TranscriptFolder
 from loopctl.cli.output import Progress, out, say, wants_color
 from loopctl.config import Config, Source, load_config
 from loopctl.executor import excess, way_on
+from loopctl.model.health import Finding
 from loopctl.model.plan import Outcome, Plan
 from loopctl.model.the_loop import LoopFolder
 from loopctl.ports import Journal, Provider, World
@@ -203,6 +205,21 @@ def github_hosts(config: Config, environ: Mapping[str, str]) -> dict[tuple[str, 
         )
         for host, gh in sorted(keys)
     }
+
+
+def github_health(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether each GitHub host of the sources can be asked."""
+    from loopctl.adapters.github_health import health
+
+    for (host, gh), api in github_hosts(config, environ).items():
+        sources = [source for source in config.sources if source.gh_binary == gh]
+        names = [repository(text)[1] for source in sources for text in _by_host(source).get(host, ())]
+        yield from health(api, list(dict.fromkeys(names)))
+
+
+def tmux_version(environ: Mapping[str, str]) -> str:
+    """What `tmux -V` prints. Raises StateError when there is none."""
+    return run_program(["tmux", "-V"], env=agents_env(environ), timeout=10.0).text.strip()
 
 
 def _by_host(source: Source) -> dict[str, list[str]]:

@@ -1,0 +1,141 @@
+"""loopctl doctor: is everything there that loopctl needs?"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from loopctl.cli.options import config_option, table_format_option
+from loopctl.cli.output import out
+from loopctl.errors import EXIT_FAILED, EXIT_OK, DocumentError, LoopctlError
+from loopctl.model.health import FAIL, GOOD, WARN, Finding
+
+if TYPE_CHECKING:
+    from loopctl.cli.wiring import Setup
+
+#: Before 3.2 a session cannot be given its environment at birth.
+OLDEST_TMUX = (3, 2)
+
+
+@click.command(short_help="Check that everything that loopctl needs is there.")
+@config_option
+@table_format_option
+def doctor(config: str | None, form: str) -> int:
+    """Check that everything that loopctl needs is there: config, state, tmux, the agent program, gh and its accounts.
+
+    Each line says ok, warn or fail, and what to do. Exit 1 when one of them is fail. Changes nothing.
+    """
+    from loopctl.render.clean import shown
+    from loopctl.render.json import json_text
+
+    findings = list(examine(config))
+    failed = any(finding.level == FAIL for finding in findings)
+    if form == "json":
+        rows = [{"what": f.what, "level": f.level, "text": f.text, "remedy": f.remedy} for f in findings]
+        out(json_text({"ok": not failed, "findings": rows}))
+    else:
+        width = max(len(finding.what) for finding in findings)
+        for finding in findings:
+            out(f"{finding.level:<4}  {shown(finding.what):<{width}}  {shown(finding.text)}\n")
+            if finding.remedy:
+                out(f"{'':4}  {'':{width}}  -> {shown(finding.remedy)}\n")
+    return EXIT_FAILED if failed else EXIT_OK
+
+
+def examine(config: str | None) -> Iterator[Finding]:
+    """All findings, those that do not depend on the config first. A wrong config is a finding, and the last one."""
+    from loopctl.cli.wiring import Setup, github_health
+
+    yield _tmux_program()
+    try:
+        setup = Setup.load(config, "doctor")
+    except DocumentError as error:
+        for problem in error.problems:
+            yield Finding("config", FAIL, f"{problem.where}: {problem.message}", problem.hint)
+        return
+    yield Finding("config", GOOD, setup.config.path or "none: every default holds")
+    yield _state(setup)
+    yield _server(setup)
+    yield _harness(setup)
+    yield from _sources(setup)
+    yield from github_health(setup.config, os.environ)
+
+
+def _tmux_program() -> Finding:
+    from loopctl.cli.wiring import tmux_version
+
+    remedy = f"install tmux {OLDEST_TMUX[0]}.{OLDEST_TMUX[1]} or later"
+    try:
+        said = tmux_version(os.environ)
+    except LoopctlError as error:
+        return Finding("tmux", FAIL, error.message, remedy)
+    found = re.search(r"(\d+)\.(\d+)", said)
+    if found is None:
+        return Finding("tmux", WARN, f"does not say its version: {said}", remedy)
+    old = (int(found[1]), int(found[2])) < OLDEST_TMUX
+    return Finding("tmux", FAIL if old else GOOD, said.removeprefix("tmux "), remedy if old else "")
+
+
+def _state(setup: Setup) -> Finding:
+    root = Path(setup.config.state_root)
+    try:
+        records = setup.world.registry.all()
+    except LoopctlError as error:
+        return Finding("state", FAIL, error.message, error.hint)
+    nearest = next(folder for folder in (root, *root.parents) if folder.exists())
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return Finding("state", FAIL, f"{nearest} cannot be written", "set state.root to a folder of yours")
+    return Finding(
+        "state", GOOD, f"{root}, {len(records)} sessions registered" if root.exists() else f"{root} (not made yet)"
+    )
+
+
+def _server(setup: Setup) -> Finding:
+    from loopctl.model.facts import Unknown
+
+    socket = setup.config.socket
+    try:
+        view = setup.world.terminals.look(socket)
+    except LoopctlError as error:
+        return Finding("server", FAIL, error.message, error.hint)
+    if isinstance(view, Unknown):
+        return Finding("server", FAIL, view.reason, "end that tmux server, or set tmux.socket to another path")
+    server = view.value.server
+    text = f"pid {server.pid}, {len(view.value.panes)} panes" if server else "none runs yet: the first start makes it"
+    return Finding("server", GOOD, f"{socket}: {text}")
+
+
+def _harness(setup: Setup) -> Finding:
+    name = setup.config.policy.default_harness
+    harness = setup.world.harnesses.get(name)
+    if harness is None:
+        known = ", ".join(sorted(setup.world.harnesses))
+        return Finding(
+            "harness", WARN, f"no harness is called {name!r}", f"set routing.defaultHarness to one of {known}"
+        )
+    try:
+        program = harness.argv("", harness.new_session_id())[0]
+    except LoopctlError as error:
+        return Finding("harness", WARN, error.message, error.hint)
+    return Finding("harness", GOOD, f"{name}: {program}")
+
+
+def _sources(setup: Setup) -> Iterator[Finding]:
+    from loopctl.playbook.items import load_items
+
+    if not setup.config.sources:
+        yield Finding("sources", WARN, "none: nothing is listed and no item can be asked about", "set polling.sources")
+    # GitHub's are asked by themselves, in one call a host.
+    for path in [source.items for source in setup.config.sources if source.items]:
+        try:
+            yield Finding("items", GOOD, f"{path}: {len(load_items(path))} items")
+        except DocumentError as error:
+            first = error.problems[0]
+            yield Finding("items", FAIL, f"{first.where}: {first.message}", f"loopctl validate {path}")
+        except OSError as error:
+            yield Finding("items", FAIL, f"{path}: {error.strerror or error}", "make the file, or name another one")
