@@ -96,9 +96,10 @@ class LocalProcesses:
         return row is not None and row.id == target and not row.ended
 
     def wait(self, targets: Iterable[ProcessId], seconds: float) -> frozenset[ProcessId]:
-        """Wait until one of the targets ends or the time is over; returns those still alive."""
+        """Wait until one of the targets ends or the time is over; returns those still alive. One that has ended already counts."""
+        targets = list(targets)
         wanted = [target for target in targets if self._is_alive(target)]
-        deadline = time.monotonic() + max(0.0, seconds)
+        deadline = time.monotonic() + (max(0.0, seconds) if len(wanted) == len(targets) else 0.0)
         handles = self._handles(wanted[:_MOST_PIDFDS])
         try:
             if handles and len(handles) == len(wanted):

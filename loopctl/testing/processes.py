@@ -49,10 +49,11 @@ class FakeProcesses:
         return failures
 
     def wait(self, targets: Iterable[ProcessId], seconds: float) -> frozenset[ProcessId]:
-        """Let time pass until one of the targets ends or the time is over."""
+        """Let time pass until one of the targets has ended or the time is over."""
         self._faults.enter("processes.wait")
         alive = self._machine.alive
+        targets = list(targets)
         wanted = [target for target in targets if alive(target)]
-        if wanted:
+        if wanted and len(wanted) == len(targets):
             self._machine.advance(seconds, until=lambda: not all(map(alive, wanted)))
         return frozenset(target for target in wanted if alive(target))

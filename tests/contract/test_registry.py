@@ -1,0 +1,119 @@
+"""ports.Registry: shown on the fake and on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from loopctl.adapters.registry import SqliteRegistry
+from loopctl.errors import RefusedError, StateError
+from loopctl.model.processes import ProcessId
+from loopctl.model.refs import WorkItemRef
+from loopctl.model.sessions import ServerId, SessionRecord
+from loopctl.ports import Registry
+from loopctl.testing import FakeWorld
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+REF = WorkItemRef.parse("github:octo/app#15")
+
+
+@pytest.fixture(params=["fake", "sqlite"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Registry]:
+    if request.param == "fake":
+        fake = FakeWorld().registry
+        return lambda: fake
+    tmp_path.chmod(0o700)
+    return lambda: SqliteRegistry(tmp_path, now=lambda: NOW, lock_timeout=0.0)
+
+
+@pytest.fixture
+def registry(opened: Callable[[], Registry]) -> Registry:
+    return opened()
+
+
+def record(id_: str = "a-1", **fields: object) -> SessionRecord:
+    given = SessionRecord(id_, REF, "desk", "claude", created_at=NOW)
+    return replace(given, **fields)  # type: ignore[arg-type]
+
+
+def test_nothing_exists_until_something_is_written(registry: Registry) -> None:
+    assert (registry.identity, registry.all()) == ("", ())
+    registry.add(record())
+    assert registry.identity == registry.identity != ""
+
+
+def test_a_record_comes_back_whole(opened: Callable[[], Registry]) -> None:
+    written = opened().add(
+        record(
+            server=ServerId(7, 9),
+            pane=ProcessId(8, "boot:1"),
+            pane_id="%3",
+            session_id="$2",
+            name="ünï #(x)",
+            reason="'",
+        )
+    )
+    (read,) = opened().all()
+    assert (read, read.generation) == (written, 1)
+
+
+def test_the_oldest_come_first_and_those_without_a_time_before_them(registry: Registry) -> None:
+    for n, born in enumerate((NOW, NOW - timedelta(days=1), None, NOW)):
+        registry.add(record(f"a-{n}", created_at=born, status="closed"))
+    assert [r.id for r in registry.all()] == ["a-2", "a-1", "a-0", "a-3"]
+
+
+def test_an_item_has_one_open_session_a_machine(registry: Registry) -> None:
+    registry.add(record("a-1", status="closed"))
+    registry.add(record("a-2"))
+    with pytest.raises(StateError, match="already has a session"):
+        registry.add(record("a-3", ref=WorkItemRef.parse("github:OCTO/App#15"), status="paused"))
+    registry.add(record("a-4", machine="laptop"))
+    registry.add(record("a-5", status="closed"))
+    assert {r.id for r in registry.all()} == {"a-1", "a-2", "a-4", "a-5"}
+
+
+def test_a_write_over_an_older_generation_is_refused(registry: Registry) -> None:
+    old = registry.add(record())
+    new = registry.replace(replace(old, status="paused"))
+    assert new and new.generation == 2
+    assert registry.replace(replace(old, status="closed")) is None
+    assert [r.status for r in registry.all()] == ["paused"]
+    assert registry.replace(record("never-added", generation=1)) is None
+
+
+def test_many_writes_are_each_compared_by_themselves(registry: Registry) -> None:
+    first, second = (registry.add(record(f"a-{n}", ref=replace(REF, number=n))) for n in (1, 2))
+    registry.replace(replace(second, status="paused"))
+    done = registry.replace_all([replace(first, status="closed"), replace(second, status="closed")])
+    assert done[first.id] and done[second.id] is None
+    assert [r.status for r in registry.all()] == ["closed", "paused"]
+
+
+def test_a_record_that_has_moved_on_is_not_forgotten(registry: Registry) -> None:
+    old = registry.add(record())
+    new = registry.replace(old)
+    assert new
+    registry.remove(old)
+    assert len(registry.all()) == 1
+    registry.remove(new)
+    assert registry.all() == ()
+
+
+def test_one_actor_holds_the_lock(opened: Callable[[], Registry]) -> None:
+    with opened().lock():
+        with pytest.raises(RefusedError), opened().lock():
+            pass
+        opened().add(record())
+    with opened().lock():
+        assert len(opened().all()) == 1
+
+
+def test_a_writable_registry_is_proved_without_a_record(registry: Registry) -> None:
+    registry.prove_writable()
+    assert registry.all() == ()
+    assert registry.identity
