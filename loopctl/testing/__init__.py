@@ -1,12 +1,13 @@
 """Fakes of each port that share one simulated world: test playbooks, and loopctl itself, without tmux or processes.
 
 `FakeWorld` builds such a world; `Faults.fail` and `Faults.crash_at` break it; `Machine.effects` are all changes that
-loopctl made to it, each with whose thing it was in truth.
+loopctl made to it, each with whose thing it was in truth. `ProviderContract` are the tests of a provider, for its author.
 """
 
 from loopctl.testing.faults import CRASH, RAISE, UNKNOWN, Crash, Faults
 from loopctl.testing.machine import FORKS, IGNORES, POLITE, STUBBORN, Effect, Habit, Machine, SimProcess
 from loopctl.testing.processes import FakeProcesses
+from loopctl.testing.provider_contract import CONTRACT_ITEMS, CONTRACT_LABEL, ProviderCase, ProviderContract
 from loopctl.testing.servers import Servers, SimPane, SimServer, SimSession
 from loopctl.testing.sources import FakeHarness, FakeProvider
 from loopctl.testing.stores import Event, FakeJournal, FakeRegistry, FakeTranscripts
@@ -15,6 +16,8 @@ from loopctl.testing.world import CHILD, DAEMON, KINDS_OF_CHILDREN, NOHUP, SETSI
 
 __all__ = [
     "CHILD",
+    "CONTRACT_ITEMS",
+    "CONTRACT_LABEL",
     "CRASH",
     "DAEMON",
     "FORKS",
@@ -40,6 +43,8 @@ __all__ = [
     "Faults",
     "Habit",
     "Machine",
+    "ProviderCase",
+    "ProviderContract",
     "Servers",
     "SimPane",
     "SimProcess",
