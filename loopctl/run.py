@@ -15,15 +15,31 @@ from loopctl.planner import diff, resolve, undecided
 from loopctl.ports import World
 
 
-def look(world: World, playbook: Playbook, limit: Callable[[WorkItemRef], bool] | None = None) -> Observation:
-    """Observe what this playbook needs: local things, listings if it starts sessions, and the items that matter."""
+def look(
+    world: World, playbook: Playbook, limit: Callable[[WorkItemRef], bool] | None = None, *, listings: bool = True
+) -> Observation:
+    """Observe what this playbook needs: local things, listings if it starts sessions, and the items that matter.
+
+    Without `listings` no new item is found, so nothing but what is registered can be acted on.
+    """
     observation = observe(world)
-    if any(rule.ensure.session == RUN for play in playbook.plays for rule in play.rules):
+    if listings and starts_sessions(playbook):
         observation = discover(world, observation)
     if limit is not None:
-        observation = replace(observation, subjects=tuple(s for s in observation.subjects if limit(s.ref)))
+        observation = _limited(observation, limit)
     wanted = undecided(playbook, observation)
     return ask(world, observation, wanted) if wanted else observation
+
+
+def starts_sessions(playbook: Playbook) -> bool:
+    """Whether any rule asks for running sessions."""
+    return any(rule.ensure.session == RUN for play in playbook.plays for rule in play.rules)
+
+
+def _limited(observation: Observation, limit: Callable[[WorkItemRef], bool]) -> Observation:
+    kept = tuple(subject for subject in observation.subjects if limit(subject.ref))
+    alive = sum(subject.is_alive for subject in observation.subjects if not limit(subject.ref))
+    return replace(observation, subjects=kept, alive_beside=alive)
 
 
 def plan_of(playbook: Playbook, observation: Observation, world: World) -> Plan:
