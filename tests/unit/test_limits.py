@@ -1,0 +1,58 @@
+"""How much one apply may change (S26)."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopctl.errors import RefusedError
+from loopctl.model.rules import Limits
+from loopctl.testing import FakeWorld
+from tests.unit.playbooks import ending
+
+
+def plan(running: int, ended: int, limits: Limits):  # type: ignore[no-untyped-def]
+    world = FakeWorld()
+    for n in range(1, running + 1):
+        world.item(f"demo/app#{n}", "closed" if n <= ended else "open")
+        world.session(f"demo/app#{n}")
+    return world, world.plan(ending(limits=limits))
+
+
+@pytest.mark.parametrize(
+    ("running", "ended", "fraction", "passes"),
+    [
+        (2, 1, 0.3, True),  # fractions say nothing of small numbers
+        (2, 2, 0.3, True),
+        (9, 3, 0.3, True),
+        (9, 4, 0.3, False),
+        (10, 3, 0.3, True),
+        (10, 4, 0.3, False),
+        (11, 4, 0.3, False),
+        (10, 4, 0.4, True),  # exactly the fraction is not over it
+        (10, 5, 0.4, False),
+        (14, 4, 0.3, True),
+    ],
+)
+def test_a_fraction_counts_from_four_endings_up(running: int, ended: int, fraction: float, passes: bool) -> None:
+    world, made = plan(running, ended, Limits(100, fraction))
+    assert len(made.actions) == ended
+    if passes:
+        assert world.apply(made).summary["changed"] == ended
+    else:
+        with pytest.raises(RefusedError, match="max_fraction"):
+            world.apply(made)
+        assert world.machine.effects == []
+
+
+def test_a_count_over_the_limit_is_refused_and_the_way_on_is_named() -> None:
+    world, made = plan(3, 3, Limits(2, 1.0))
+    with pytest.raises(RefusedError) as refused:
+        world.apply(made)
+    assert "--max-changes 3" in refused.value.hint
+    assert world.apply(made, 3).summary["changed"] == 3
+
+
+def test_an_explicit_count_is_a_limit_too() -> None:
+    world, made = plan(3, 3, Limits(100, 1.0))
+    with pytest.raises(RefusedError):
+        world.apply(made, 2)

@@ -1,0 +1,84 @@
+"""Every identity of a record must agree with what is seen, else it is unknown, never absent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from loopctl.model.facts import Known, Unknown
+from loopctl.model.processes import ProcessId
+from loopctl.model.sessions import ServerId
+from loopctl.testing import FakeWorld, SimRecord
+
+Spoil = Callable[[FakeWorld, SimRecord], object]
+
+MISMATCHES: dict[str, tuple[Spoil, str]] = {
+    "no mark": (lambda w, s: setattr(s.session, "mark", ""), "no mark of ours"),
+    "another mark": (lambda w, s: setattr(s.session, "mark", "abc-9"), "the mark of session abc-9"),
+    "session id": (lambda w, s: w.registry.edit(s.id, session_id="$99"), "the record's session is $99"),
+    "pane id": (lambda w, s: w.registry.edit(s.id, pane_id="%0"), "identity mismatch"),
+    "process": (lambda w, s: w.registry.edit(s.id, pane=ProcessId(900, "x")), "the record's process is 900"),
+    "start time": (
+        lambda w, s: w.registry.edit(s.id, pane=ProcessId(s.process.pid if s.process else 0, "x")),
+        "another start time",
+    ),
+    "server": (lambda w, s: w.registry.edit(s.id, server=ServerId(4242, 1)), "4242"),
+    "name": (lambda w, s: w.registry.edit(s.id, name="somebody"), "the record's name somebody is another session's"),
+    "hanging server": (lambda w, s: setattr(w.servers.at(w.socket), "hangs", True), "did not answer"),
+    "deleted socket": (lambda w, s: w.servers.unlink(w.socket), "cannot be reached"),
+}
+
+
+@pytest.mark.parametrize("name", MISMATCHES)
+def test_a_mismatch_is_a_doubt_that_names_it(name: str) -> None:
+    world = FakeWorld()
+    world.keep_alive()
+    agent = world.session("demo/app#1")
+    assert world.phase(agent) == "running"
+    spoil, said = MISMATCHES[name]
+    spoil(world, agent)
+    sighting = world.view(agent).sighting
+    assert isinstance(sighting, Unknown)
+    assert said in sighting.reason
+
+
+@pytest.mark.parametrize("phase", ["running", "paused", "exited", "lost", "undead", "retained", "gone"])
+def test_each_phase_is_seen_as_it_was_made(phase: str) -> None:
+    world = FakeWorld()
+    assert world.phase(world.session("demo/app#1", phase)) == phase
+
+
+def test_a_renamed_session_is_still_ours() -> None:
+    world = FakeWorld()
+    agent = world.session("demo/app#1")
+    assert agent.session
+    agent.session.name = "elsewhere"
+    assert world.phase(agent) == "running"
+
+
+def test_a_record_that_was_never_bound_is_found_by_its_mark() -> None:
+    world = FakeWorld()
+    agent = world.session("demo/app#1", server=None, session_id="", pane_id="", pane=None)
+    sighting = world.view(agent).sighting
+    assert isinstance(sighting, Known)
+    assert sighting.value.pane and agent.pane
+    assert sighting.value.pane.pane_id == agent.pane.pane_id
+
+
+def test_ids_of_a_server_that_ended_are_not_those_of_the_next() -> None:
+    world = FakeWorld()
+    agent = world.session("demo/app#1")
+    world.servers.stop(world.socket)
+    world.machine.advance(5)
+    world.foreign("after")
+    assert world.phase(agent) == "lost"
+
+
+def test_a_pid_that_went_to_another_process_is_not_the_agent() -> None:
+    world = FakeWorld()
+    agent = world.session("demo/app#1")
+    assert agent.pane and agent.process
+    agent.pane.late = True
+    world.machine.reuse(agent.process.pid)
+    assert world.phase(agent) is None
