@@ -1,0 +1,104 @@
+"""Which processes are a session's."""
+
+from __future__ import annotations
+
+from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, Tree, TreeRoot, pane_key, tree_of
+
+MARK = "abc-1"
+SERVER = 50
+PANE = 100
+TMUX = ("/run/tmux,50,0", "%3")
+
+
+def process(
+    pid: int, ppid: int, *, sid: int = PANE, pgid: int = 0, fg: int = PANE, name: str = "sh", **more: object
+) -> ProcessInfo:
+    return ProcessInfo(ProcessId(pid, f"s{pid}"), ppid, pgid or pid, sid, fg, 1000, name, (name,), **more)  # type: ignore[arg-type]
+
+
+AGENT = process(PANE, SERVER, mark=MARK, pane=TMUX, name="claude")
+BASE = (process(1, 0, sid=1, name="init"), process(SERVER, 1, sid=SERVER, name="tmux: server", mark=MARK), AGENT)
+
+
+def tree(*rows: ProcessInfo, own: tuple[int, ...] = (), spare: tuple[str, ...] = (), live: bool = True) -> Tree:
+    root = TreeRoot(MARK, AGENT.id if live else None, pane_key(*TMUX), SERVER)
+    table = ProcessTable.of((*BASE, *rows) if live else (*BASE[:2], *rows), own)
+    return tree_of(table, root, spare)
+
+
+def pids(rows: tuple[ProcessInfo, ...]) -> list[int]:
+    return [row.id.pid for row in rows]
+
+
+def test_the_agent_and_its_group_are_the_harness_and_its_other_children_the_rest() -> None:
+    found = tree(process(101, PANE, pgid=PANE), process(102, PANE))
+    assert (pids(found.harness), pids(found.rest)) == ([PANE, 101], [102])
+
+
+def test_the_foreground_group_belongs_to_the_harness() -> None:
+    agent = process(PANE, SERVER, fg=105)
+    table = ProcessTable.of((*BASE[:2], agent, process(105, PANE, fg=105)))
+    assert pids(tree_of(table, TreeRoot("", agent.id), ()).harness) == [PANE, 105]
+
+
+def test_neither_init_nor_the_tmux_server_is_ever_a_member() -> None:
+    assert pids(tree(process(60, SERVER, sid=60)).members) == [PANE]
+
+
+def test_nohup_setsid_and_forked_twice_are_found_without_a_parent() -> None:
+    found = tree(
+        process(110, 1),  # the pane's session
+        process(111, 1, sid=111, mark=MARK),  # the mark
+        process(112, 1, sid=112, pane=("/run/other/../tmux,50,7", "%3")),  # taken over: only the pane's own variables
+        process(113, 112, sid=113),  # and its child
+    )
+    assert pids(found.rest) == [110, 111, 112, 113]
+
+
+def test_a_dead_pane_leaves_what_carries_its_marks() -> None:
+    found = tree(process(111, 1, sid=111, mark=MARK), process(112, 1, sid=112, pane=TMUX), process(110, 1), live=False)
+    assert (pids(found.harness), pids(found.rest)) == ([], [111, 112])
+
+
+def test_another_pane_server_or_mark_is_somebody_elses() -> None:
+    found = tree(
+        process(120, 1, sid=120, pane=("/run/tmux,50,0", "%4")),
+        process(121, 1, sid=121, pane=("/run/tmux,51,0", "%3")),
+        process(122, 1, sid=122, pane=TMUX, mark="abc-2"),
+        process(123, PANE, sid=123, mark="abc-2"),  # started from here, and another session all the same
+        process(124, 123, sid=124),
+    )
+    assert pids(found.members) == [PANE]
+
+
+def test_a_process_with_the_agents_number_and_another_start_is_not_the_agent() -> None:
+    stranger = ProcessInfo(ProcessId(PANE, "later"), 1, PANE, PANE, PANE, 1000, "vim")
+    table = ProcessTable.of((*BASE[:2], stranger, process(101, PANE)))
+    assert tree_of(table, TreeRoot(MARK, AGENT.id, pane_key(*TMUX), SERVER), ()).members == ()
+
+
+def test_a_spared_server_is_spared_with_all_below_it_even_where_it_carries_our_mark() -> None:
+    inner = process(130, PANE, sid=130, name="tmux: server", mark=MARK, pane=TMUX)
+    below = process(131, 130, sid=131, mark=MARK, pane=("/run/inner,130,0", "%0"), name="vim")
+    found = tree(inner, below, spare=("tmux:*",))
+    assert (pids(found.members), pids(found.spared)) == ([PANE], [130])
+
+
+def test_what_did_not_leave_the_panes_session_is_not_spared() -> None:
+    assert pids(tree(process(132, PANE, name="ssh-agent"), spare=("ssh-agent",)).rest) == [132]
+
+
+def test_our_own_process_in_it_is_told() -> None:
+    assert tree(process(140, PANE), own=(140, PANE)).includes_self
+    assert not tree(process(140, PANE), own=(999,)).includes_self
+
+
+def test_zombies_have_ended() -> None:
+    assert pids(tree(process(150, PANE, ended=True)).members) == [PANE]
+
+
+def test_those_found_before_stay_members_while_they_live() -> None:
+    orphan = process(160, 1, sid=160)
+    table = ProcessTable.of((*BASE, orphan))
+    known = frozenset({orphan.id, ProcessId(161, "gone")})
+    assert pids(tree_of(table, TreeRoot(MARK, AGENT.id, server=SERVER, known=known), ()).rest) == [160]
