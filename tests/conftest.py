@@ -11,6 +11,11 @@ import pytest
 
 pytest_plugins = ["tests.fake_github.plugin"]
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden", action="store_true", help="rewrite the expected plans of tests/cases")
+
+
 _FOREIGN = ("TMUX", "GH_", "GITHUB_", "LOOPCTL_", "XDG_")
 
 
