@@ -1,0 +1,103 @@
+"""What moved between the plan and its apply is dropped, singly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from loopctl.errors import StaleError
+from loopctl.model.plan import CHANGED, STALE
+from loopctl.testing import FakeWorld, SimRecord
+from tests.unit.playbooks import ending, running
+
+Move = Callable[[FakeWorld, SimRecord], object]
+
+
+def world() -> tuple[FakeWorld, SimRecord]:
+    made = FakeWorld()
+    made.keep_alive()
+    made.item("demo/app#1", "closed")
+    made.item("demo/app#2", "closed")
+    agent = made.session("demo/app#1")
+    made.session("demo/app#2")
+    return made, agent
+
+
+MOVES: dict[str, tuple[Move, str]] = {
+    "paused": (lambda w, s: w.registry.edit(s.id, status="paused"), "the record has changed"),
+    "forgotten": (lambda w, s: w.registry.records.pop(s.id), "not there any more"),
+    "reopened": (lambda w, s: w.item("demo/app#1", "open"), "the item has changed (closed then, open now)"),
+    "merged": (lambda w, s: w.item("demo/app#1", "merged"), "the item has changed"),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_what_moved_is_stale_and_the_rest_is_done(name: str) -> None:
+    made, agent = world()
+    plan = made.plan(ending())
+    move, said = MOVES[name]
+    move(made, agent)
+    first, second = made.apply(plan).results
+    assert (first.status, second.status) == (STALE, CHANGED)
+    assert said in first.detail
+    assert agent.id not in {effect.owner for effect in made.machine.effects}
+
+
+def test_what_can_no_longer_be_seen_is_held() -> None:
+    made, agent = world()
+    plan = made.plan(ending())
+    made.item("demo/app#1", "closed", silent="Bad Gateway")
+    outcome = made.apply(plan)
+    assert [h.reason for h in outcome.held] == ["Bad Gateway"]
+    assert agent.id not in {effect.owner for effect in made.machine.effects}
+
+
+def test_an_agent_that_ended_by_itself_is_only_nearer() -> None:
+    made, agent = world()
+    plan = made.plan(ending())
+    assert agent.pane
+    made.machine.end(agent.pane.pid)
+    assert {r.status for r in made.apply(plan).results} == {CHANGED}
+    assert made.phase(agent) == "retained"
+
+
+def test_a_server_that_was_started_anew_is_another() -> None:
+    made, _ = world()
+    plan = made.plan(ending())
+    made.servers.stop(made.socket)
+    made.machine.advance(5)
+    stranger = made.foreign("loop-items-demo-app-1")
+    made.apply(plan)
+    assert not stranger.panes[0].input_off
+    assert [effect for effect in made.machine.effects if not effect.owner] == []
+
+
+def test_a_plan_of_another_machine_or_registry_is_refused_whole() -> None:
+    made, _ = world()
+    plan = made.plan(ending())
+    made.registry.name = "another"
+    with pytest.raises(StaleError, match="another registry"):
+        made.apply(plan)
+    assert made.machine.effects == []
+
+
+def test_an_item_that_got_a_session_meanwhile_is_not_started_again() -> None:
+    made = FakeWorld()
+    made.item("demo/app#1", labels=("loop",))
+    made.registry.prove_writable()
+    plan = made.plan(running())
+    made.session("demo/app#1")
+    (result,) = made.apply(plan).results
+    assert result.status == STALE
+    assert len(made.registry.records) == 1
+
+
+def test_an_item_whose_earlier_agent_is_alive_is_not_started() -> None:
+    made = FakeWorld()
+    made.item("demo/app#1")
+    made.session("demo/app#1", "undead", up_for=7200)
+    made.session("demo/app#1", "gone")
+    plan = made.plan(running())
+    assert plan.actions == ()
+    assert ["its agent is alive" in held.reason for held in plan.held] == [True]
