@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from loopctl.adapters import shell
 from loopctl.adapters.github_gh import gh_env, gh_failure
@@ -16,6 +17,7 @@ from loopctl.errors import StateError
 #: What GitHub asks for after a secondary limit that names no time.
 _LIMITED_SECONDS = 60.0
 _FIRST_WAIT = 1.0
+_HOUR_SECONDS = 3600.0
 # Node ids in one format, so that a stored one can be compared for ever.
 _HEADERS = ("--header", "X-Github-Next-Global-ID: 1")
 
@@ -37,10 +39,14 @@ class Tally:
 
 @dataclass(slots=True)
 class _Hour:
-    """The points of one of GitHub's hours: those that were left at the first look, and those spent since."""
+    """The points of one of GitHub's hours: those that were left at the first look, and those spent since.
+
+    `ends` is on our own clock.
+    """
 
     reset_at: str
     left: int
+    ends: float
     spent: int = 0
     last: int = 0
 
@@ -138,7 +144,7 @@ class GitHubApi:
             return float(failure.retry_after)
         if failure.reset_at is not None:
             # No hour is longer, whatever our clock says.
-            return min(max(_FIRST_WAIT, failure.reset_at - self.now()), 3600.0)
+            return min(max(_FIRST_WAIT, failure.reset_at - self.now()), _HOUR_SECONDS)
         first = _LIMITED_SECONDS if failure.limited else _FIRST_WAIT
         return float(first * 2**tries * (0.75 + self.jitter() / 2))
 
@@ -147,7 +153,7 @@ class GitHubApi:
         if self._limit and self.clock() < self._limit[0]:
             return self._limit[1]
         hour = self._hour
-        if not points or hour is None or hour.spent + hour.last <= hour.left * self.share:
+        if not points or hour is None or self.clock() >= hour.ends or hour.spent + hour.last <= hour.left * self.share:
             return None
         return Failure(
             f"GitHub: not asked: {hour.spent} of the {hour.left} points that {self.host} had left are spent, "
@@ -159,6 +165,14 @@ class GitHubApi:
         if budget is None:
             return
         if self._hour is None or self._hour.reset_at != budget.reset_at:
-            self._hour = _Hour(budget.reset_at, budget.remaining + budget.cost)
+            self._hour = _Hour(budget.reset_at, budget.remaining + budget.cost, self.clock() + self._until(budget))
         self._hour.spent += budget.cost
         self._hour.last = max(1, budget.cost)
+
+    def _until(self, budget: Budget) -> float:
+        """Seconds to the next hour; a whole one where the two clocks contradict each other."""
+        try:
+            left = datetime.fromisoformat(budget.reset_at).timestamp() - self.now()
+        except ValueError:
+            return _HOUR_SECONDS
+        return left if 0 < left < _HOUR_SECONDS else _HOUR_SECONDS

@@ -87,7 +87,7 @@ def _of_record(subject: Subject, fact: Fact[WorkItem]) -> Fact[WorkItem]:
         return Unknown("another item has this number now (its node id differs)")
     if item.moved_to and record.node_id != item.node_id:
         # Only the node id could prove that the new address is the same item's.
-        return Known(replace(item, state=MOVED))
+        return Known(replace(item, state=MOVED, reason=""))
     return fact
 
 

@@ -83,7 +83,7 @@ def execute(world: World, query: str, variables: Mapping[str, Any] | None) -> di
     unknown = _unknown(world, query) if world.old else []
     if unknown:
         return {"errors": unknown}
-    world.remaining -= world.cost
+    world.remaining -= world.cost or 0
     result = graphql_sync(schema(world.old), query, _root(world), variable_values=dict(variables or {}))
     answer: dict[str, Any] = {"data": result.data}
     if result.errors:
@@ -116,7 +116,7 @@ def _root(world: World) -> dict[str, Any]:
         return _repository(world, found)
 
     limit = {"cost": world.cost, "limit": 5000, "resetAt": world.reset_at, "remaining": world.remaining}
-    return {"repository": repository, "rateLimit": limit, "viewer": {"login": "octocat"}}
+    return {"repository": repository, "rateLimit": limit if world.cost is not None else None, "viewer": {"login": "octocat"}}
 
 
 def _error(kind: str, message: str) -> GraphQLError:

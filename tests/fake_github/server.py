@@ -49,7 +49,7 @@ class FakeGitHub(World):
         self.socket = socket or str(self._folder / "s")
         self.requests: list[Request] = []
         self._others: dict[str, World] = {}
-        self._faults: deque[Fault] = deque()
+        self._faults: deque[Fault | None] = deque()
         self._always: Fault | None = None
         self._released = threading.Event()
         self.arrived = threading.Event()
@@ -82,6 +82,10 @@ class FakeGitHub(World):
             self._always = fault
         else:
             self._faults.extend([fault] * times)
+
+    def fail_later(self, fault: Fault, after: int = 1) -> None:
+        """Answer the next `after` requests rightly, and the one that follows with a fault."""
+        self._faults.extend([*[None] * after, fault])
 
     def answer(self, document: object, times: int = 1) -> None:
         """Answer the next requests with this JSON, whatever is asked."""

@@ -64,8 +64,8 @@ class World:
     #: Item -> the number that is answered in its place.
     impostors: dict[tuple[str, int], int] = field(default_factory=dict)
     remaining: int = 5000
-    #: What one GraphQL query costs, and when the next hour begins.
-    cost: int = 1
+    #: What one GraphQL query costs (None: there are no limits), and when the next hour begins.
+    cost: int | None = 1
     reset_at: str = "2026-01-01T01:00:00Z"
     #: Whether this is a server that does not know everything that github.com knows.
     old: bool = False
