@@ -52,6 +52,10 @@ class Webhook:
     path: str
     secret_env: str
     events: tuple[str, ...] = ()
+    #: Logins whose events may start something.
+    authorized_users: tuple[str, ...] = ()
+    #: How many deliveries are remembered.
+    dedup_cache_size: int = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +68,11 @@ class Polling:
 
 @dataclass(frozen=True, slots=True)
 class EventLog:
-    """Whether events are written, and the absolute path of their file."""
+    """Whether events are written, the absolute path of their file, and the size at which a new one is begun (0: never)."""
 
     enabled: bool
     path: str
+    max_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +196,7 @@ def _build(document: Document, path: str, paths: _Paths) -> Config:
         event_log=EventLog(
             _get(value, "eventLog", "enabled"),
             str(paths.absolute(log["path"]) if "path" in log else root / "events.jsonl"),
+            int(_get(value, "eventLog", "maxBytes")),
         ),
         github_timeout_seconds=float(_get(value, "github", "timeoutSeconds")),
         github_patience_seconds=float(_get(value, "github", "patienceSeconds")),
@@ -254,7 +260,15 @@ def _webhook(value: Mapping[str, Any]) -> Webhook:
     host, port, path, secret = (
         _get(value, "webhooks", "ghWebhook", key) for key in ("host", "port", "path", "secretEnv")
     )
-    return Webhook(host, int(port), path, secret, tuple(_get(value, "webhooks", "ghWebhook", "events")))
+    return Webhook(
+        host,
+        int(port),
+        path,
+        secret,
+        events=tuple(_get(value, "webhooks", "ghWebhook", "events")),
+        authorized_users=tuple(_get(value, "routing", "authorizedUsers")),
+        dedup_cache_size=int(_get(value, "routing", "dedupCacheSize")),
+    )
 
 
 def _socket(document: Document, tmux: Mapping[str, Any], root: Path, paths: _Paths) -> str:

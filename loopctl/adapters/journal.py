@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +16,9 @@ from pathlib import Path
 from loopctl.model.events import EVENT_TYPES, INFO
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.secrets import mask_value
+
+#: How many old files stay.
+KEPT = 5
 
 _OPEN = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -35,13 +40,18 @@ class EventLog:
         now: Callable[[], datetime],
         source: str,
         warn: Callable[[str], object] = lambda text: sys.stderr.write(f"{text}\n"),
+        max_bytes: int = 0,
     ) -> None:
-        """`source` says who writes (`apply`, `controller`, ...); `warn` is told once when the log cannot be written."""
+        """`source` says who writes (`apply`, `controller`, ...); `warn` is told once when the log cannot be written.
+
+        A file of `max_bytes` (0: no limit) is put aside as `NAME.1`, the one before it as `NAME.2`, and so on.
+        """
         self._path = path
         self._now = now
         self._source = source
         self._warn = warn
         self._warned = False
+        self._max_bytes = max_bytes
 
     def emit(self, event: str, level: str = INFO, **fields: object) -> None:
         """Append one event with its time, source and pid. Fields that are None are left out, secrets are masked.
@@ -54,7 +64,9 @@ class EventLog:
         body = {name: _plain(value, name) for name, value in fields.items() if value is not None and name not in head}
         line = json.dumps(head | body, ensure_ascii=True, default=str).encode() + b"\n"
         try:
-            _append(self._path, line)
+            size = _append(self._path, line)
+            if self._max_bytes and size >= self._max_bytes:
+                _rotate(self._path, self._max_bytes)
         except OSError as error:
             self._tell(f"loopctl: the event log {self._path} cannot be written: {error.strerror or error}")
 
@@ -74,7 +86,8 @@ def _check(event: str) -> None:
         raise ValueError(msg)
 
 
-def _append(path: Path, line: bytes) -> None:
+def _append(path: Path, line: bytes) -> int:
+    """Append a line; returns the size of the file after it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, _OPEN, 0o600)
     try:
@@ -86,8 +99,32 @@ def _append(path: Path, line: bytes) -> None:
             line = b"\n" + line
         if os.write(descriptor, line) != len(line):
             raise OSError("the disk is full")
+        return status.st_size + len(line)
     finally:
         os.close(descriptor)
+
+
+def _rotate(path: Path, max_bytes: int) -> None:
+    """Put the file aside, once: of many writers, the one that holds it and still finds it there."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine = os.fstat(descriptor)
+        if mine.st_size < max_bytes or not os.path.samestat(mine, path.stat()):
+            return
+        for number in range(KEPT - 1, 0, -1):
+            with suppress(FileNotFoundError):
+                rotated(path, number).replace(rotated(path, number + 1))
+        path.replace(rotated(path, 1))
+    except BlockingIOError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+def rotated(path: Path, number: int) -> Path:
+    """Where a file that was put aside is; 1 is the newest."""
+    return path.with_name(f"{path.name}.{number}")
 
 
 def _plain(value: object, name: str = "") -> object:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from loopctl.adapters.journal import KEPT, rotated
 from loopctl.errors import StateError, UsageError
 
 _POLL_SECONDS = 0.2
@@ -102,40 +103,14 @@ def parse_since(text: str, now: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-class _Tail:
-    """Whole lines of a file that grows, and that may be rotated or truncated meanwhile."""
+class _File:
+    """Whole lines of one file that grows. Half a line at its end is left for later."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: BinaryIO | None = None
+        self._file = path.open("rb")
         self._rest = b""
 
     def lines(self) -> Iterator[bytes]:
-        """Every whole line that came since the last call, from an old file first and then from its successor."""
-        try:
-            yield from self._drain()
-            if self._replaced():
-                self.close()
-                self._open()
-                yield from self._drain()
-        except OSError as error:
-            raise StateError(f"the event log {self._path} cannot be read: {error.strerror or error}") from error
-
-    def close(self) -> None:
-        """Close the file; half a line of it is forgotten."""
-        if self._file:
-            self._file.close()
-        self._file, self._rest = None, b""
-
-    def _open(self) -> None:
-        try:
-            self._file = self._path.open("rb")
-        except FileNotFoundError:
-            self._file = None
-
-    def _drain(self) -> Iterator[bytes]:
-        if self._file is None:
-            return
         if os.fstat(self._file.fileno()).st_size < self._file.tell():
             self._file.seek(0)
             self._rest = b""
@@ -143,12 +118,65 @@ class _Tail:
             *whole, self._rest = (self._rest + chunk).split(b"\n")
             yield from whole
 
-    def _replaced(self) -> bool:
+    def is_at(self, path: Path) -> bool:
         try:
-            there = self._path.stat()
+            return os.path.samestat(path.stat(), os.fstat(self._file.fileno()))
         except FileNotFoundError:
             return False
-        return self._file is None or not os.path.samestat(there, os.fstat(self._file.fileno()))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Tail:
+    """Whole lines of a log, those that were put aside first, and of the file that takes its place when it is put aside."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: _File | None = None
+        #: The file before, for one round more: a writer may have had it open still.
+        self._before: _File | None = None
+
+    def lines(self) -> Iterator[bytes]:
+        """Every whole line that came since the last call, the oldest first."""
+        try:
+            if self._before:
+                yield from self._before.lines()
+                self._before.close()
+                self._before = None
+            if self._file:
+                yield from self._file.lines()
+            if self._path.exists() and not (self._file and self._file.is_at(self._path)):
+                for path in self._successors():
+                    yield from self._go_on(path)
+        except OSError as error:
+            raise StateError(f"the event log {self._path} cannot be read: {error.strerror or error}") from error
+
+    def close(self) -> None:
+        """Close the files; half a line is forgotten."""
+        for file in (self._file, self._before):
+            if file:
+                file.close()
+        self._file = self._before = None
+
+    def _go_on(self, path: Path) -> Iterator[bytes]:
+        try:
+            following = _File(path)
+        except FileNotFoundError:  # put aside this very moment: it is found again the next time
+            return
+        if self._before:
+            self._before.close()
+        self._before, self._file = self._file, following
+        yield from following.lines()
+
+    def _successors(self) -> list[Path]:
+        """What came after the file that was read last, up to the one that is written to; all there is, at first."""
+        aside = [rotated(self._path, number) for number in range(KEPT, 0, -1)]
+        if self._file is None:
+            return [*(path for path in aside if path.exists()), self._path]
+        mine = [index for index, path in enumerate(aside) if self._file.is_at(path)]
+        # Nowhere: somebody else put it away, and what lies aside is older.
+        return [*aside[mine[0] + 1 :], self._path] if mine else [self._path]
 
 
 def _event(line: bytes) -> Event | None:

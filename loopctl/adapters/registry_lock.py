@@ -1,4 +1,4 @@
-"""The state folder and the apply lock in it."""
+"""The state folder and the locks in it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -46,18 +47,36 @@ def check_root(root: Path) -> None:
         raise StateError(msg, hint=f"chmod go-w {root}")
 
 
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock of the state folder: its file, what its holder does there, and the way on for who is refused."""
+
+    file: str
+    holder_does: str
+    hint: str
+
+
+APPLY = Lock("apply.lock", "another loopctl is at work on", "wait for it, or raise lock.timeoutSeconds")
+CONTROLLER = Lock(
+    "controller.lock", "another controller runs for", "stop that one, or give this one a state.root of its own"
+)
+
+
 @contextmanager
-def hold_lock(root: Path, timeout: float, now: Callable[[], datetime]) -> Iterator[None]:
-    """Hold the apply lock. The descriptor is not inherited, so no tmux server keeps it alive."""
+def hold_lock(root: Path, timeout: float, now: Callable[[], datetime], lock: Lock = APPLY) -> Iterator[None]:
+    """Hold a lock. The descriptor is not inherited, so no tmux server keeps it alive.
+
+    Waits `timeout` seconds, then raises RefusedError naming the holder.
+    """
     make_root(root)
-    path = root / "apply.lock"
+    path = root / lock.file
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         msg = f"{path}: {error.strerror}"
         raise StateError(msg) from None
     try:
-        _acquire(handle, root, timeout)
+        _acquire(handle, root, timeout, lock)
         note = {
             "pid": os.getpid(),
             "command": Path(sys.argv[0]).name,
@@ -70,18 +89,37 @@ def hold_lock(root: Path, timeout: float, now: Callable[[], datetime]) -> Iterat
         os.close(handle)
 
 
-def _acquire(handle: int, root: Path, timeout: float) -> None:
+def holder(root: Path, lock: Lock) -> str:
+    """Who holds a lock now, or "". Raises StateError when that cannot be told."""
+    try:
+        handle = os.open(root / lock.file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        msg = f"{root / lock.file}: {error.strerror}"
+        raise StateError(msg) from None
+    try:
+        # Shared, so that two who ask do not see each other; a holder's lock is exclusive.
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return _holder(handle)
+    finally:
+        os.close(handle)
+    return ""
+
+
+def _acquire(handle: int, root: Path, timeout: float, lock: Lock) -> None:
     deadline = time.monotonic() + timeout
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in {errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK}:
-                msg = f"{root / 'apply.lock'}: {error.strerror}"
+                msg = f"{root / lock.file}: {error.strerror}"
                 raise StateError(msg) from None
             if time.monotonic() >= deadline:
-                msg = f"another loopctl is at work on {root}: {_holder(handle)}"
-                raise RefusedError(msg, hint="wait for it, or raise lock.timeoutSeconds") from None
+                msg = f"{lock.holder_does} {root}: {_holder(handle)}"
+                raise RefusedError(msg, hint=lock.hint) from None
             time.sleep(0.05)
         else:
             return

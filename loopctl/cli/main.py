@@ -15,6 +15,8 @@ from loopctl.errors import EXIT_FAILED, EXIT_USAGE, LoopctlError
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "plan": ("plan", "plan", "Show what differs from the playbooks; change nothing."),
     "apply": ("apply", "apply", "Make the playbooks true, or carry out a saved plan."),
+    "run": ("run", "run", "Keep the playbooks true, from now on: the controller."),
+    "status": ("status", "status", "Say how the controller is."),
     "validate": ("documents", "validate", "Check playbooks, configs, items files and saved plans."),
     "sessions": ("sessions", "sessions", "List, show, attach to, close and take over sessions."),
     "events": ("events", "events", "Show what happened."),

@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,12 +22,15 @@ from loopctl.adapters.journal_reader import parse_since
 from loopctl.adapters.journal_reader import read_events as read_log
 from loopctl.adapters.processes import LocalProcesses
 from loopctl.adapters.registry import SqliteRegistry
+from loopctl.adapters.registry_lock import CONTROLLER, hold_lock, holder
 from loopctl.adapters.shell import clean_env, replace_process
 from loopctl.adapters.shell import run as run_program
+from loopctl.adapters.shell_child import Child
 from loopctl.adapters.tmux import Tmux
 from loopctl.adapters.transcripts import TranscriptFolder
 from loopctl.cli.output import Progress, out, say, wants_color
 from loopctl.config import Config, Source, load_config
+from loopctl.config import EventLog as EventLogConfig
 from loopctl.executor import excess, way_on
 from loopctl.model.health import Finding
 from loopctl.model.plan import Outcome, Plan
@@ -35,6 +38,8 @@ from loopctl.model.the_loop import LoopFolder
 from loopctl.ports import Journal, Provider, World
 from loopctl.render import RENDERERS, View
 
+# Who asks who the controller is holds its lock for a moment.
+_TURN = 1.0
 # What an agent needs of the user's environment to work at all. A tmux server keeps the environment that it was started
 # with and hands it to every pane, so nothing else (a CI token, say) may get in.
 _FOR_AGENTS = frozenset(
@@ -128,15 +133,15 @@ class Stop:
         return self.asked
 
 
-def build_world(config: Config, source: str, environ: Mapping[str, str], progress: Progress, stop: Stop) -> World:
+def build_world(
+    config: Config, source: str, environ: Mapping[str, str], progress: Callable[[str], None], stop: Stop
+) -> World:
     """Build every adapter. Nothing is opened, made or run yet."""
     root = Path(config.state_root)
 
     def now() -> datetime:
         return datetime.now(UTC)
 
-    log = config.event_log
-    journal: Journal = EventLog(Path(log.path), now, source) if log.enabled else NullJournal()
     return World(
         machine=config.machine,
         registry=SqliteRegistry(root, now=now, lock_timeout=config.lock_timeout_seconds),
@@ -149,7 +154,7 @@ def build_world(config: Config, source: str, environ: Mapping[str, str], progres
         processes=LocalProcesses(),
         providers=tuple(_providers(config, environ)),
         harnesses=build_harnesses(config.harnesses, environ, config.harness_args),
-        journal=journal,
+        journal=open_journal(config.event_log, source),
         transcripts=TranscriptFolder(root / "transcripts"),
         policy=replace(config.policy, spawn_workdir=config.spawn_workdir),
         socket=config.socket,
@@ -159,6 +164,28 @@ def build_world(config: Config, source: str, environ: Mapping[str, str], progres
         interrupted=stop,
         progress=progress,
     )
+
+
+def open_journal(log: EventLogConfig, source: str) -> Journal:
+    """The event log that a config names; `source` says who writes."""
+    if not log.enabled:
+        return NullJournal()
+    return EventLog(Path(log.path), lambda: datetime.now(UTC), source, max_bytes=log.max_bytes)
+
+
+def controller_lock(config: Config) -> AbstractContextManager[None]:
+    """What one controller of a state root holds. Raises RefusedError naming who has it already."""
+    return hold_lock(Path(config.state_root), _TURN, lambda: datetime.now(UTC), CONTROLLER)
+
+
+def controller_holder(config: Config) -> str:
+    """Who is the controller of the state root now, or ""."""
+    return holder(Path(config.state_root), CONTROLLER)
+
+
+def start_receiver() -> Child:
+    """Start the process that webhooks come to. Never with the current folder on its path."""
+    return Child([sys.executable, "-P", "-m", "loopctl.cli.receive"], os.environ)
 
 
 def agents_env(environ: Mapping[str, str]) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""The loop that keeps a playbook true."""
+"""The controller: look, plan and apply again and again. A timer, webhooks and retries only say where to look."""

@@ -27,6 +27,14 @@ EVENT_TYPES: Mapping[str, str] = MappingProxyType(
         "action.changed": "An action was carried out and verified.",
         "action.stale": "An action was dropped because the world moved since the plan.",
         "action.failed": "An action failed or could not be verified.",
+        "controller.started": "A controller (`loopctl run`) began to keep its playbooks true.",
+        "controller.stopped": "A controller ended; exit_code says how.",
+        "poll.cycle": "A controller looked once: trigger (poll, webhook, retry, reload), seen, changed, held, failed, closures, cost; refused or error say why nothing was done.",
+        "poll.closure_detected": "A look at everything found an ended item whose session is to end now.",
+        "webhook.received": "A signed delivery came; refs are the items it names, dropped says why nobody looks at them.",
+        "webhook.rejected": "A request to the webhook was refused; status and reason say why.",
+        "config.reloaded": "An edit of the config or a playbook took effect; changed names what, not_reloaded what needs a restart.",
+        "config.rejected": "An edit of the config or a playbook is wrong; what was there before stays in force.",
         "item.held": "An item was left alone because something about it was unknown.",
     }
 )

@@ -18,7 +18,7 @@ _WRITTEN = re.compile(rf"^\s*(?:- )?(?:run: |(?:[*/0-9]+ ){{5}})?{_COMMAND}", re
 _LINES = {"console": _TYPED, "sh": _WRITTEN, "bash": _WRITTEN, "yaml": _WRITTEN, "yml": _WRITTEN}
 _INLINE = re.compile(r"`(?P<command>loopctl [^`\n]+)`")
 #: Commands that pages name before they exist.
-PLANNED = frozenset({"run"})
+PLANNED: frozenset[str] = frozenset()
 _END = {"|", "||", "&&", ";", ">", ">>", "2>", "<", "&", "#"}
 
 

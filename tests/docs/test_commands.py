@@ -46,7 +46,7 @@ def test_commands_are_found() -> None:
         ("loopctl sessions", False, ""),
         ("loopctl --help", True, ""),
         ("loopctl events | grep -x y", True, ""),
-        ("loopctl run x", True, "no such command: run"),
+        ("loopctl runn x", True, "no such command: runn"),
     ],
 )
 def test_a_wrong_command_is_seen(command: str, complete: bool, wrong: str) -> None:

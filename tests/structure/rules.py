@@ -11,9 +11,14 @@ Rule = Callable[[Module], Iterator[str]]
 #: Who ends sessions.
 CLOSERS = "loopctl.executor.close"
 #: Modules outside cli.wiring that may import an adapter, each with the reason.
-ADAPTER_USERS: dict[str, str] = {}
+ADAPTER_USERS: dict[str, str] = {
+    "loopctl.controller.routing": "github_links is pure, and the one place that knows which issues a pull request names",
+}
 #: Modules outside the tmux adapter that may name a tmux command which ends something, each with the reason.
 TMUX_ENDERS: dict[str, str] = {}
+
+#: Who runs programs: `shell` to their end, `shell_child` beside us.
+SHELLS = ("loopctl.adapters.shell", "loopctl.adapters.shell_child")
 
 _IMPURE = {"os", "pathlib", "subprocess", "sh", "yaml", "sqlite3", "time", "random", "socket"}
 _RUNNERS = {"sh", "subprocess", "pty", "multiprocessing"}
@@ -31,7 +36,7 @@ def model_and_planner_are_pure(module: Module) -> Iterator[str]:
 
 
 def only_shell_runs_programs(module: Module) -> Iterator[str]:
-    if module.name == "loopctl.adapters.shell":
+    if module.name in SHELLS:
         return
     for line, name in module.imports():
         if name.split(".")[0] in _RUNNERS or _from_os(name, _OS_RUNNERS):
@@ -57,7 +62,7 @@ def only_close_ends_sessions(module: Module) -> Iterator[str]:
 
 def only_processes_sends_signals(module: Module) -> Iterator[str]:
     """`os.kill` and its like live in the adapter of processes; the shell may end what it started itself."""
-    if module.within("loopctl.adapters.processes", "loopctl.adapters.shell"):
+    if module.within("loopctl.adapters.processes", *SHELLS):
         return
     for line, name in module.imports():
         if _from_os(name, _OS_KILLERS):

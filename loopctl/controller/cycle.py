@@ -1,0 +1,200 @@
+"""One turn of the controller: look, plan, drop what may not be done now, apply. The same path as at a desk."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from loopctl import run
+from loopctl.controller.queue import Work
+from loopctl.errors import DocumentError, LoopctlError
+from loopctl.executor import excess, way_on
+from loopctl.model.observed import Observation, Question
+from loopctl.model.plan import ENDINGS, FAILED, STALE, START, Action, Held, Outcome, Plan
+from loopctl.model.refs import WorkItemRef
+from loopctl.model.rules import Playbook
+from loopctl.observe import discover, observe
+from loopctl.ports import World
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a turn cost at GitHub: calls made, points spent, and points left (None where nobody said)."""
+
+    calls: int = 0
+    points: int = 0
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What became of one turn. `error` is why it came to nothing, `refused` why its plan was not applied (`over_limits`, or
+    something that may pass).
+
+    `phases` counts the sessions that were looked at, `put_off` are items whose time has not come yet.
+    """
+
+    work: Work
+    seconds: float = 0.0
+    phases: Mapping[str, int] = field(default_factory=dict)
+    seen: int = 0
+    plan: Plan | None = None
+    outcome: Outcome = field(default_factory=Outcome)
+    put_off: tuple[WorkItemRef, ...] = ()
+    refused: str = ""
+    over_limits: bool = False
+    error: str = ""
+    stopped: bool = False
+    cost: Cost = field(default_factory=Cost)
+
+    @property
+    def held(self) -> tuple[Held, ...]:
+        """What was left alone: by the plan, or by the apply that looked again."""
+        return self.outcome.held or (self.plan.held if self.plan else ())
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What could not be read whole."""
+        return self.plan.problems if self.plan else ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything that was to be seen was seen, and nothing failed."""
+        failed = any(result.status == FAILED for result in self.outcome.results)
+        return not (self.error or self.stopped or self.refused or self.held or self.problems or failed)
+
+    @property
+    def closures(self) -> int:
+        """How many sessions it set out to end."""
+        return sum(result.action.verb in ENDINGS for result in self.outcome.results)
+
+    @property
+    def troubled(self) -> dict[WorkItemRef, bool]:
+        """Items that did not work out, and whether that was a failure (rather than something unknown or moved)."""
+        unsure = {held.ref: False for held in self.held} if not self.work.everything else {}
+        moved = {r.action.ref: False for r in self.outcome.results if r.status == STALE}
+        return unsure | moved | {r.action.ref: True for r in self.outcome.results if r.status == FAILED}
+
+
+class Budget:
+    """What the plays' limits allow in one interval, over all its cycles: many small plans are no way around them."""
+
+    def __init__(self, seconds: float) -> None:
+        """Nothing was done yet."""
+        self.seconds = seconds
+        self._done: deque[tuple[float, Action]] = deque()
+
+    def excess(self, plan: Plan, now: float) -> str:
+        """Why the plan goes beyond, together with what was done in the interval before, or ""."""
+        while self._done and self._done[0][0] <= now - self.seconds:
+            self._done.popleft()
+        return excess(replace(plan, actions=(*(action for _, action in self._done), *plan.actions)))
+
+    def spend(self, actions: Iterable[Action], now: float) -> None:
+        """Take note of what was done."""
+        self._done.extend((now, action) for action in actions)
+
+
+def turn(
+    work: Work,
+    playbook: Playbook,
+    world: World,
+    budget: Budget,
+    is_blocked: Callable[[WorkItemRef], bool],
+    about_to: Callable[[Plan], None] = lambda plan: None,
+) -> Cycle:
+    """Do one turn. Raises nothing that a user can meet: what went wrong is in the cycle.
+
+    `about_to` is told what will be applied, just before. A look at some refs ends sessions and starts none.
+    """
+    started = world.clock()
+    before = _questions(world)
+    done = Cycle(work)
+    try:
+        done = _turn(done, playbook, world, budget, is_blocked, about_to)
+    except DocumentError as error:
+        done = replace(done, error="; ".join(f"{p.where}: {p.message}" for p in error.problems))
+    except LoopctlError as error:
+        done = replace(done, error=error.message)
+    return replace(done, seconds=world.clock() - started, cost=_cost(before, _questions(world)))
+
+
+def _turn(
+    done: Cycle,
+    playbook: Playbook,
+    world: World,
+    budget: Budget,
+    is_blocked: Callable[[WorkItemRef], bool],
+    about_to: Callable[[Plan], None],
+) -> Cycle:
+    observation, plan = _look(done.work, playbook, world)
+    allowed = [action for action in plan.actions if done.work.everything or action.verb != START]
+    put_off = [action.ref for action in allowed if is_blocked(action.ref)]
+    plan = replace(plan, actions=tuple(action for action in allowed if action.ref not in put_off))
+    phases = Counter(subject.phase or "unknown" for subject in observation.subjects if subject.session)
+    done = replace(done, phases=phases, seen=len(observation.subjects), plan=plan, put_off=tuple(put_off))
+    if world.interrupted():
+        return replace(done, stopped=True)
+    if plan.actions and (reason := budget.excess(plan, world.clock())):
+        return replace(done, refused=f"over its limits: {reason}; {way_on(plan)}", over_limits=True)
+    if not plan.actions:
+        return done
+    about_to(plan)
+    try:
+        outcome = run.apply_plan(plan, world)
+    except LoopctlError as error:
+        # Nothing was done: the lock is another's, the world moved as a whole, or nothing can be written.
+        return replace(done, refused=error.message)
+    budget.spend((result.action for result in outcome.results), world.clock())
+    return replace(done, outcome=outcome, stopped=outcome.interrupted)
+
+
+def _look(work: Work, playbook: Playbook, world: World) -> tuple[Observation, Plan]:
+    """Look and plan. Items for which a template of the playbook fails are held, the others go on."""
+    try:
+        observation = run.look(world, playbook, None if work.everything else work.accepts, listings=work.everything)
+        return observation, run.plan_of(playbook, observation, world)
+    except DocumentError:
+        return _look_singly(work, playbook, world)
+
+
+def _look_singly(work: Work, playbook: Playbook, world: World) -> tuple[Observation, Plan]:
+    local = observe(world)
+    if work.everything and run.starts_sessions(playbook):
+        local = discover(world, local)
+    unsound = _unsound(local, playbook, world)
+    observation = run.look(
+        world, playbook, lambda ref: work.accepts(ref) and ref not in unsound, listings=work.everything
+    )
+    unsound |= _unsound(observation, playbook, world)
+    sound = tuple(subject for subject in observation.subjects if subject.ref not in unsound)
+    observation = replace(observation, subjects=sound)
+    plan = run.plan_of(playbook, observation, world)
+    held = tuple(Held(ref, reason) for ref, reason in unsound.items() if work.accepts(ref))
+    return observation, replace(plan, held=(*plan.held, *held))
+
+
+def _unsound(observation: Observation, playbook: Playbook, world: World) -> dict[WorkItemRef, str]:
+    found: dict[WorkItemRef, str] = {}
+    for subject in observation.subjects:
+        try:
+            run.plan_of(playbook, replace(observation, subjects=(subject,)), world)
+        except DocumentError as error:
+            found[subject.ref] = f"{error.problems[0].where}: {error.problems[0].message}"
+    return found
+
+
+def _questions(world: World) -> tuple[Question, ...]:
+    return tuple(question for provider in world.providers for question in provider.asked())
+
+
+def _cost(before: tuple[Question, ...], after: tuple[Question, ...]) -> Cost:
+    known = {id(question) for question in before}
+    new = [question for question in after if id(question) not in known]
+    left = [question.remaining for question in new if question.remaining is not None]
+    return Cost(
+        calls=sum(question.calls for question in new),
+        points=sum(question.cost or 0 for question in new),
+        remaining=left[-1] if left else None,
+    )

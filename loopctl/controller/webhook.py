@@ -1,0 +1,224 @@
+"""The webhook receiver: checks a delivery, says at once that it came, and hands a hint over. A process of its own.
+
+It decides nothing: whether an item has ended is read from GitHub by the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+from gidgethub import ValidationFailure
+from gidgethub.sansio import validate_event
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from loopctl.controller.routing import Routed, route
+from loopctl.controller.status import STALLED, Snapshot, health
+from loopctl.model.events import INFO, WARNING
+
+#: GitHub's own limit for a payload.
+MOST_BYTES = 25 << 20
+#: What all bodies together may hold while they are read.
+MOST_BYTES_AT_ONCE = 64 << 20
+_BODY_SECONDS = 30.0
+_MOST_PENDING = 10_000
+_TYPES = ("application/json", "application/x-www-form-urlencoded")
+
+Emit = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a running receiver can be told anew. `authorized` are logins in lower case, `remembered` deliveries."""
+
+    events: frozenset[str]
+    authorized: frozenset[str]
+    remembered: int
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Settings:
+        """From the message of the worker."""
+        return cls(frozenset(given["events"]), frozenset(given["authorized"]), int(given["remembered"]))
+
+
+class Refused(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        """The status, and the words that the sender and the log get."""
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+@dataclass(slots=True)
+class Desk:
+    """Everything that the receiver remembers, all of it bounded. `emit` is the event log."""
+
+    secret: str
+    settings: Settings
+    emit: Emit
+    snapshot: Snapshot = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    bytes_held: int = 0
+    pending: OrderedDict[tuple[tuple[str, ...], bool], None] = field(default_factory=OrderedDict)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    _seen: OrderedDict[str, None] = field(default_factory=OrderedDict)
+
+    def is_new(self, delivery: str) -> bool:
+        """Whether a delivery was not seen before, and remember it."""
+        if delivery in self._seen:
+            self._seen.move_to_end(delivery)
+            return False
+        self._seen[delivery] = None
+        while len(self._seen) > self.settings.remembered:
+            self._seen.popitem(last=False)
+        return True
+
+    def hand_over(self, routed: Routed) -> None:
+        """Put a hint where the worker gets it; the same hint twice is one."""
+        if len(self.pending) < _MOST_PENDING:
+            self.pending[tuple(map(str, routed.refs)), routed.may_start] = None
+            self.news.set()
+
+    async def hints(self) -> AsyncIterator[bytes]:
+        """Lines for the worker, as they come."""
+        while True:
+            await self.news.wait()
+            self.news.clear()
+            while self.pending:
+                (refs, may_start), _ = self.pending.popitem(last=False)
+                yield json.dumps({"refs": refs, "may_start": may_start}).encode() + b"\n"
+
+
+def build_app(desk: Desk, path: str, metrics: Callable[[Snapshot, Mapping[str, int]], bytes], now: Any) -> Starlette:
+    """The HTTP side. `metrics` renders a snapshot, `now` tells the time."""
+
+    async def receive(request: Request) -> Response:
+        try:
+            return await _receive(request, desk)
+        except Refused as refused:
+            desk.counts["rejected"] += 1
+            headers = request.headers
+            desk.emit(
+                "webhook.rejected",
+                WARNING,
+                status=refused.status,
+                reason=refused.reason,
+                delivery=headers.get("x-github-delivery", "")[:100] or None,
+                webhook=headers.get("x-github-event", "")[:100] or None,
+            )
+            return PlainTextResponse(f"{refused.reason}\n", refused.status)
+
+    async def healthz(request: Request) -> Response:
+        state, why = health(desk.snapshot, now())
+        body = {"status": state, "why": why, "snapshot": desk.snapshot}
+        return JSONResponse(body, 503 if state == STALLED else 200)
+
+    async def show_metrics(request: Request) -> Response:
+        text = metrics(desk.snapshot, desk.counts)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    return Starlette(
+        routes=[
+            Route(path, receive, methods=["POST"]),
+            Route("/healthz", healthz, methods=["GET"]),
+            Route("/metrics", show_metrics, methods=["GET"]),
+        ]
+    )
+
+
+async def _receive(request: Request, desk: Desk) -> Response:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in _TYPES:
+        raise Refused(415, f"the content type must be {' or '.join(_TYPES)}")
+    body = await _body(request, desk)
+    _check(request.headers.get("x-hub-signature-256", ""), body, desk.secret)
+    event, delivery = request.headers.get("x-github-event", ""), request.headers.get("x-github-delivery", "")
+    if not event or not delivery:
+        raise Refused(400, "the headers X-GitHub-Event and X-GitHub-Delivery must be there")
+    payload = _payload(body, kind)
+    if event == "ping":
+        desk.counts["ping"] += 1
+        return PlainTextResponse("pong\n")
+    return _accept(event, delivery, payload, desk)
+
+
+def _accept(event: str, delivery: str, payload: Mapping[str, Any], desk: Desk) -> Response:
+    if not desk.is_new(delivery):
+        desk.counts["duplicate"] += 1
+        return PlainTextResponse("seen before\n", 202)
+    routed = route(event, payload, desk.settings.events, desk.settings.authorized)
+    desk.counts[routed.dropped or "routed"] += 1
+    action = payload.get("action")
+    desk.emit(
+        "webhook.received",
+        INFO,
+        webhook=event[:100],
+        action=action[:100] if isinstance(action, str) else None,
+        delivery=delivery[:100],
+        actor=routed.actor[:100] or None,
+        refs=[str(ref) for ref in routed.refs] or None,
+        dropped=routed.dropped or None,
+    )
+    if routed.refs and not routed.dropped:
+        desk.hand_over(routed)
+    return PlainTextResponse(f"{'ignored: ' + routed.dropped if routed.dropped else 'accepted'}\n", 202)
+
+
+async def _body(request: Request, desk: Desk) -> bytes:
+    """The raw body, no more than is allowed, within a time."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > MOST_BYTES:
+        raise Refused(413, f"more than {MOST_BYTES} bytes")
+    held = 0
+    chunks: list[bytes] = []
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in request.stream():
+                held += len(chunk)
+                desk.bytes_held += len(chunk)
+                if held > MOST_BYTES:
+                    raise Refused(413, f"more than {MOST_BYTES} bytes")
+                if desk.bytes_held > MOST_BYTES_AT_ONCE:
+                    raise Refused(503, "too much at once: send it again later")
+                chunks.append(chunk)
+    except TimeoutError:
+        raise Refused(408, f"no whole body within {_BODY_SECONDS:g} s") from None
+    except ClientDisconnect:
+        raise Refused(400, "the sender went away") from None
+    finally:
+        desk.bytes_held -= held
+    return b"".join(chunks)
+
+
+def _check(signature: str, body: bytes, secret: str) -> None:
+    """Only SHA-256, over the bytes as they came. Without a secret (`--insecure`) nothing is checked."""
+    if not secret:
+        return
+    if not signature.startswith("sha256=") or not signature.isascii():
+        raise Refused(401, "no X-Hub-Signature-256")
+    try:
+        validate_event(body, signature=signature, secret=secret)
+    except ValidationFailure:
+        raise Refused(401, "the signature is wrong") from None
+
+
+def _payload(body: bytes, kind: str) -> Mapping[str, Any]:
+    try:
+        text = body.decode("utf-8")
+        if kind != "application/json":
+            text = parse_qs(text, strict_parsing=True, max_num_fields=10)["payload"][0]
+        payload = json.loads(text)
+    except (ValueError, KeyError, RecursionError):
+        raise Refused(400, "the payload is no JSON") from None
+    if not isinstance(payload, dict):
+        raise Refused(400, "the payload is no JSON object")
+    return payload
