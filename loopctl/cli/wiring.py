@@ -118,8 +118,9 @@ class Setup:
         try:
             yield
         finally:
+            # Asking again must not cut off the report of what was done.
             for signum, handler in before.items():
-                signal.signal(signum, handler)
+                signal.signal(signum, signal.SIG_IGN if self.stop.asked else handler)
 
 
 @dataclass(slots=True)
