@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from loopctl.adapters.github_reply import Failure, clean
+from loopctl.adapters.github_reply import Failure, clean, login_remedy
 from loopctl.adapters.shell import clean_env
 
 #: The oldest gh that is known to do; Debian 12 has 2.23.
@@ -52,6 +52,7 @@ _REMEDIES = (
         "gh cannot use its configuration: check GH_CONFIG_DIR (~/.config/gh)",
     ),
     (r"authentication|not logged in|auth login", "run gh auth login --hostname {host}"),
+    (r"\?$", "gh asks a question instead of answering: run it by hand once"),
 )
 
 
@@ -81,10 +82,3 @@ def gh_failure(code: int, stderr: str, host: str) -> Failure:
     if code < 0:
         return Failure(f"GitHub: gh was ended by signal {-code}", stop=True)
     return Failure(f"GitHub: {said or 'gh printed no answer'}")
-
-
-def login_remedy(host: str) -> str:
-    """How to give gh an account on a host."""
-    # gh does not send GH_TOKEN to an Enterprise host.
-    token = "" if host == "github.com" or host.endswith(".ghe.com") else ", or set GH_ENTERPRISE_TOKEN"
-    return f"run gh auth login --hostname {host}{token}"

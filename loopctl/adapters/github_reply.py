@@ -124,6 +124,13 @@ def http_failure(http: Http, host: str) -> Failure:
     return Failure(reason + _remedy(http, message, host), stop=http.status in (401, 403), transient=transient)
 
 
+def login_remedy(host: str) -> str:
+    """How to give gh an account on a host."""
+    # gh does not send GH_TOKEN to an Enterprise host.
+    token = "" if host == "github.com" or host.endswith(".ghe.com") else ", or set GH_ENTERPRISE_TOKEN"
+    return f"run gh auth login --hostname {host}{token}"
+
+
 def scopes_remedy(host: str) -> str:
     """How to give gh's token what it lacks."""
     return f"run gh auth refresh --hostname {host} --scopes repo"
@@ -141,7 +148,7 @@ def _remedy(http: Http, message: str, host: str) -> str:
     if http.status == 403 and "SAML" in message:
         return f": {sso_remedy(host)}"
     if http.status == 401:
-        return f": run gh auth login --hostname {host}"
+        return f": {login_remedy(host)}"
     if http.status == 403 and "not accessible by" in message:
         return ": give the token read access to issues and pull requests of these repositories"
     needed, has = (_scopes(http, name) for name in ("x-accepted-oauth-scopes", "x-oauth-scopes"))

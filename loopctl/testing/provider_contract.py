@@ -62,7 +62,7 @@ class ProviderContract:
         assert [item.ref for item in items] == refs
         assert [(item.kind, item.state, item.reason) for item in items[:-1]] == list(_ANSWERS.values())
         assert items[-1].state == "missing"
-        assert (items[4].labels, items[4].author, items[2].title) == ({"loop", "b"}, "ann", "Deliver")
+        assert (items[4].labels, items[4].author, items[2].title) == (frozenset({"loop", "b"}), "ann", "Deliver")
 
     def test_nothing_asked_is_nothing_answered(self, case: ProviderCase) -> None:
         """An empty question is no question about everything."""

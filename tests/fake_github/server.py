@@ -109,6 +109,8 @@ class FakeGitHub(World):
 
     def respond(self, request: Request) -> tuple[int, dict[str, str], bytes]:
         """The right answer to a request."""
+        if not request.authorization:
+            return _message(401, "This endpoint requires you to be authenticated.")
         world = self._others.get(request.host, self)
         if request.path in ("/graphql", "/api/graphql"):
             sent = json.loads(request.body)
