@@ -98,7 +98,7 @@ def _judge(case: Case, world: World) -> None:
         causes = sorted(set(ending.problems.values()))
         case.problem = f"still alive: {', '.join(left)}" + (f" ({'; '.join(causes)})" if causes else "")
     elif not ending.done:
-        case.problem = "interrupted before its end was seen"
+        case.problem = "interrupted before its end was seen" if world.interrupted() else "its end could not be seen"
     if ending.signalled:
         emit(
             case,

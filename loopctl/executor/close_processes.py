@@ -65,10 +65,13 @@ def snapshot(endings: Sequence[Ending], world: World) -> str:
 
 
 def end_processes(endings: Sequence[Ending], world: World) -> None:
-    """Carry all endings to their end, or to the moment when a signal asks to stop (then `done` stays False)."""
+    """Carry all endings, of which a snapshot was just taken, to their end, or to the moment when a signal asks to stop
+    (then `done` stays False)."""
     start = world.clock()
+    for ending in endings:
+        _step(ending, 0.0, world)
     open_ones = [ending for ending in endings if not ending.done]
-    while open_ones and not (world.interrupted() and all(e.stage for e in open_ones)):
+    while open_ones and not world.interrupted():
         now = world.clock() - start
         due = [ending for ending in open_ones if _is_due(ending, now)]
         if due and not _advance(due, now, world):
@@ -79,8 +82,6 @@ def end_processes(endings: Sequence[Ending], world: World) -> None:
 
 
 def _is_due(ending: Ending, now: float) -> bool:
-    if ending.stage == "":
-        return True
     if not ending.known or (ending.stage == _ASKED and not ending.harness & ending.known):
         return True
     return now >= _next_time(ending)
@@ -99,14 +100,18 @@ def _advance(endings: Iterable[Ending], now: float, world: World) -> bool:
     for ending in endings:
         ending.known = {process for process in ending.known if table.value.alive(process)}
         ending.rescan(table.value, world.policy.spare)
-        if ending.tree.includes_self:
-            ending.problems[ProcessId(0, "")] = "loopctl itself runs in this session"
-            ending.done = True
-        elif not ending.tree.members or (ending.stage == _KILLED and now >= _next_time(ending)):
-            ending.done = True
-        else:
-            _signal(ending, now, world)
+        _step(ending, now, world)
     return True
+
+
+def _step(ending: Ending, now: float, world: World) -> None:
+    if ending.tree.includes_self:
+        ending.problems[ProcessId(0, "")] = "loopctl itself runs in this session"
+        ending.done = True
+    elif not ending.tree.members or (ending.stage == _KILLED and now >= _next_time(ending)):
+        ending.done = True
+    else:
+        _signal(ending, now, world)
 
 
 def _signal(ending: Ending, now: float, world: World) -> None:

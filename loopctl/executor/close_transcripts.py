@@ -95,9 +95,9 @@ def _save_group(cases: Sequence[Case], world: World) -> None:
         except StateError as error:
             case.problem = error.message
             continue
-        case.transcript = world.transcripts.path(case.record)
-        if whole != before or not before:
+        if whole != before or not case.transcript:
             texts[case.record.id] = (case.record, whole)
+        case.transcript = world.transcripts.path(case.record)
     saved = world.transcripts.save_all(list(texts.values())) if texts else {}
     for case in cases:
         fact = saved.get(case.record.id)

@@ -48,6 +48,8 @@ def timed(argv: list[str], env: dict[str, str] | None = None) -> float:
 def floor() -> float:
     with FakeGitHub() as fake:
         box = Box(fake.env())
+        for n in range(1, NUMBER + 1):
+            fake.issue("octo/app", n)
         try:
             chain = [f"new-session -d -s s{n} -- sleep 100000" for n in range(NUMBER)]
             box.tmux("new-session", "-d", "-s", "first", "--", "sleep", "1")
