@@ -66,12 +66,13 @@ class FakeTerminals:
             self._servers.reap(found)
 
     def start(self, socket: str, specs: Sequence[StartSpec]) -> Mapping[str, Fact[Started]]:
-        """Make panes; what is wrong with one of them touches no other."""
+        """Make panes; what is wrong with one of them touches no other. A fault loses the answer, not the panes."""
         doubt = self._faults.enter("terminals.start")
         running = self._servers.at(socket)
-        if doubt or (running and running.hangs):
-            return {spec.id: doubt or Unknown(_NO_ANSWER) for spec in specs}
-        return {spec.id: self._start(socket, spec) for spec in specs}
+        if running and running.hangs:
+            return {spec.id: Unknown(_NO_ANSWER) for spec in specs}
+        made = {spec.id: self._start(socket, spec) for spec in specs}
+        return dict.fromkeys(made, doubt) if doubt else made
 
     def mark(self, socket: str, server: ServerId, pane: PaneRef, ref: WorkItemRef) -> str:
         """Mark the session that shows this pane under this id, unless it carries another mark."""

@@ -1,0 +1,75 @@
+"""Starting: the record first, then the pane, never two of them."""
+
+from __future__ import annotations
+
+from loopctl.model.plan import CHANGED, FAILED, Result
+from loopctl.testing import FakeWorld
+from tests.unit.playbooks import running
+
+
+def world() -> FakeWorld:
+    made = FakeWorld()
+    made.item("demo/app#1", labels=("loop",))
+    return made
+
+
+def start(made: FakeWorld) -> Result:
+    (result,) = made.apply(made.plan(running())).results
+    return result
+
+
+def live(made: FakeWorld) -> list[str]:
+    return [session.name for server in made.servers.all for session, pane in server.each() if not pane.dead]
+
+
+def test_the_record_comes_before_the_pane_and_gets_its_identities_after() -> None:
+    made = world()
+    assert start(made).status == CHANGED
+    assert [(e.what, e.detail) for e in made.machine.effects] == [
+        ("record", "add"),
+        ("start", ""),
+        ("record", "active"),
+    ]
+    (record,) = made.registry.records.values()
+    assert record.server and record.pane and record.pane_id and record.session_id
+    assert made.plan(running()).actions == ()
+
+
+def test_a_start_whose_answer_was_lost_is_found_again_and_not_made_twice() -> None:
+    made = world()
+    made.faults.fail("terminals", "start", reason="tmux did not answer in time")
+    assert start(made).status == FAILED
+    assert len(made.registry.records) == 1
+    assert made.plan(running()).actions == ()
+    assert len(live(made)) == 1
+
+
+def test_a_start_that_tmux_refused_leaves_no_record() -> None:
+    made = world()
+    made.servers.missing_folders.add("/srv/work")
+    assert "is not a folder" in start(made).detail
+    assert made.registry.records == {}
+
+
+def test_a_program_that_is_not_installed_is_said_and_leaves_nothing() -> None:
+    made = world()
+    made.harnesses["claude"].missing = True
+    assert "not installed" in start(made).detail
+    assert (made.registry.records, made.servers.all) == ({}, [])
+
+
+def test_an_agent_that_ends_at_once_leaves_its_pane_to_be_read() -> None:
+    made = world()
+    made.servers.brief.add("claude")
+    assert "ended at once" in start(made).detail
+    ((_, pane),) = made.servers.all[0].each()
+    assert pane.dead
+    assert "exited" in made.plan(running()).held[0].reason
+
+
+def test_a_name_that_somebody_has_is_not_touched() -> None:
+    made = world()
+    (name,) = [action.after.name for action in made.plan(running()).actions]
+    stranger = made.foreign(name)
+    assert start(made).status == CHANGED
+    assert (stranger.mark, len(live(made))) == ("", 2)
