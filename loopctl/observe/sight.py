@@ -41,7 +41,8 @@ def view_of(
 
 def root_of(record: SessionRecord, sighting: Sighting) -> TreeRoot:
     """What ties processes to this session. The record's own pid is no proof: only marks and the live pane are."""
-    server = sighting.server or record.server
+    # Its pane's number means something on its own server only: on the next one at this socket it is a stranger's.
+    server = record.server
     tmux = pane_key(f"{record.socket},{server.pid}", record.pane_id) if server and record.pane_id else ("", "")
     return TreeRoot(
         mark=record.id,
