@@ -14,6 +14,8 @@ import pytest
 from tests.e2e.kit import LOOPCTL, Box, close_rule
 from tests.support import wait_until
 
+pytestmark = pytest.mark.tmux
+
 
 def nothing_to_do(box: Box) -> bool:
     plan = box.run("plan", "close.yml", "--detailed-exitcode", "--format", "json")

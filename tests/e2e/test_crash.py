@@ -25,7 +25,8 @@ def crashed(box: Box, saboteur: Saboteur, book: str, harness_of: list[str]) -> l
     """
     tried = []
     for when in ("before", "after"):
-        for number in range(1, MOST_CALLS):
+        # The first call is the look of the plan.
+        for number in range(2, MOST_CALLS):
             ref = harness_of[len(tried)]
             tried.append(ref)
             saboteur.arm(f"{when} {number}")
@@ -44,7 +45,7 @@ def test_a_close_that_is_killed_anywhere_is_finished_by_the_next(box: Box) -> No
     box.start(refs[:26])
     box.items(dict.fromkeys(refs[:26], "closed"))
     tried = crashed(box, Saboteur(box), "close.yml", refs)
-    assert len(tried) > 12
+    assert len(tried) > 10
     done = box.run("apply", "close.yml", "-y")
     assert done.code == 0, done
     assert box.processes() == {}

@@ -113,11 +113,8 @@ FAULTS = {
     "time-out": (faults.HANG, "no answer within"),
     "forbidden": (faults.FORBIDDEN, "not accessible"),
     "secondary limit": (faults.SECONDARY, "secondary rate limit"),
-    "rate limit": (faults.RATE_LIMITED, "rate limit"),
     "truncated": (faults.TRUNCATED, ""),
     "cut JSON": (faults.CUT_JSON, ""),
-    "an HTML page": (faults.HTML_PAGE, ""),
-    "nothing": (faults.EMPTY, ""),
 }
 
 

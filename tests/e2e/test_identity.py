@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.kit import LOOPCTL, Box
+from tests.e2e.kit import LOOPCTL, Box, close_rule
 from tests.support import wait_until
 
 pytestmark = pytest.mark.tmux
@@ -187,6 +187,7 @@ def test_the_session_that_loopctl_runs_in_is_refused_and_the_others_are_done(box
     assert "loopctl itself runs inside this session" in (box.folder / "out2").read_text()
     assert [box.pane(pane, field) for field in ("pane_dead", "pane_input_off")] == ["0", "0"]
     assert (box.record("items:demo/app#1")["status"], box.record("items:demo/app#2")["status"]) == ("active", "closed")
-    # From elsewhere, it can be closed.
+    # From elsewhere, it can be closed. (A shell at its prompt ignores SIGTERM.)
+    box.playbook("close.yml", close_rule(0.2))
     assert box.run("apply", "close.yml", "-y").code == 0
     assert box.processes() == {}

@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 
 TAG = os.environ["LOOPCTL_TEST_BOX"]
 
@@ -12,7 +11,7 @@ def sleep_for_ever() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     while True:
-        time.sleep(1000)
+        signal.pause()
 
 
 def multiply(*_: object) -> None:

@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 
 IGNORED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -18,7 +17,7 @@ def helper(*, setsid: bool = False, double: bool = False, stubborn: bool = True)
     for number in IGNORED if stubborn else ():
         signal.signal(number, signal.SIG_IGN)
     while True:
-        time.sleep(1000)
+        signal.pause()
 
 
 os.write(1, b"first line\n")
