@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +12,7 @@ from loopctl.cli.output import out, say
 from loopctl.cli.session_words import attach_command, find, one_rule
 from loopctl.cli.sessions_move import move
 from loopctl.cli.sessions_take import import_, register
-from loopctl.errors import EXIT_OK, LoopctlError, StateError, UsageError
+from loopctl.errors import EXIT_OK, LoopctlError, UsageError
 from loopctl.model.facts import Unknown
 from loopctl.model.observed import Observation
 from loopctl.model.sessions import CLOSED_STATUS, SessionView, Sighting
@@ -98,14 +97,9 @@ def log(ref: str, config: str | None) -> None:
     setup = Setup.load(config, "sessions")
     _, view = find(observe(setup.world), ref)
     record = view.record
-    if record.status == CLOSED_STATUS and record.transcript:
-        path = Path(record.transcript)
-        try:
-            text = path.read_bytes()
-        except OSError as error:
-            msg = f"{path}: {error.strerror}"
-            raise StateError(msg) from None
-        out(text.decode(errors="replace"))
+    saved = setup.world.transcripts.load(record) if record.status == CLOSED_STATUS else b""
+    if saved:
+        out(saved.decode(errors="replace"))
         return
     sighting = _sighting(view)
     if sighting.pane is None or sighting.server is None:
