@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 from loopctl.adapters import github_answer, github_lookup, github_query
@@ -11,7 +12,7 @@ from loopctl.adapters.github_query import Want
 from loopctl.adapters.github_reply import Failure, http_failure
 from loopctl.model.facts import OUTSIDE, Fact, Known, Unknown
 from loopctl.model.items import WorkItem
-from loopctl.model.observed import Question
+from loopctl.model.observed import QUESTIONS_KEPT, Question
 from loopctl.model.refs import DEFAULT_HOSTS, WorkItemRef
 
 
@@ -53,7 +54,7 @@ class GitHub:
         self._label = label
         self._connections = [github_query.ISSUES] * monitor_issues + [github_query.PULL_REQUESTS] * monitor_pulls
         self._owned = frozenset(name.lower() for name in (*self._repos, *self._names(beside)))
-        self._questions: list[Question] = []
+        self._questions: deque[Question] = deque(maxlen=QUESTIONS_KEPT)
 
     def _names(self, repos: Sequence[str]) -> tuple[str, ...]:
         names = [repository(text, self._host) for text in repos]
@@ -112,8 +113,9 @@ class GitHub:
 
     def _look_up(self, absent: Sequence[WorkItemRef], tally: Tally) -> Mapping[WorkItemRef, Fact[WorkItem]]:
         """Tell the deleted from the transferred, a few in each run."""
+        chosen = github_lookup.turn(absent, self._api.now())
         facts: dict[WorkItemRef, Fact[WorkItem]] = {}
-        for ref in absent[: github_lookup.MOST]:
+        for ref in chosen:
             http = self._api.rest(github_lookup.lookup_path(ref), tally)
             failure = http if isinstance(http, Failure) else None
             if not isinstance(http, Failure):
@@ -125,7 +127,7 @@ class GitHub:
                     self._api.limited(failure)
                 if failure.stop:
                     return facts | {left: Unknown(failure.reason) for left in absent if left not in facts}
-        return facts | {ref: github_lookup.too_many(len(absent)) for ref in absent[github_lookup.MOST :]}
+        return facts | {ref: github_lookup.too_many(len(absent)) for ref in absent if ref not in facts}
 
     def _listing(self, tally: Tally) -> Fact[tuple[WorkItem, ...]]:
         items: dict[WorkItemRef, WorkItem] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from loopctl.adapters.github_reply import Http, clean, http_failure, json_of
@@ -10,7 +11,7 @@ from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.items import ISSUE, MISSING, MOVED, PULL_REQUEST, WorkItem
 from loopctl.model.refs import WorkItemRef
 
-#: How many items one question looks up; the rest is unknown until a later run.
+#: How many items one question looks up; the rest is unknown until its turn comes.
 MOST = 5
 
 DELETED = "deleted"
@@ -18,6 +19,14 @@ DELETED = "deleted"
 NOT_VISIBLE = "not_found"
 
 _PATH = re.compile(r"/([^/]+/[^/]+)/(issues|pull)/([1-9][0-9]*)")
+
+
+def turn(absent: Sequence[WorkItemRef], now: float) -> tuple[WorkItemRef, ...]:
+    """Whose turn it is: all where they are few, else others in each hour, so that none waits for ever."""
+    if len(absent) <= MOST:
+        return tuple(absent)
+    start = int(now // 3600) * MOST % len(absent)
+    return tuple((*absent[start:], *absent[:start])[:MOST])
 
 
 def lookup_path(ref: WorkItemRef) -> str:
@@ -53,8 +62,8 @@ def lookup_fact(ref: WorkItemRef, http: Http) -> Fact[WorkItem]:
 def too_many(count: int) -> Unknown:
     """Why the rest was not looked up."""
     return Unknown(
-        f"GitHub: {count} items were not found, and {MOST} a run are looked up to tell deleted from transferred; "
-        "`--limit REF` looks at one"
+        f"GitHub: {count} items were not found, and {MOST} an hour are looked up to tell deleted from transferred; "
+        "`--limit REF` looks at one now"
     )
 
 

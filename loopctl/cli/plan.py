@@ -86,7 +86,7 @@ def make_plan(setup: object, request: Request, *, verbose: bool = False) -> Plan
     )
     if verbose:
         for question in observation.questions:
-            spent = f", {question.cost} points spent" if question.cost is not None else ""
+            spent = f", {plural(question.cost, 'point')} spent" if question.cost is not None else ""
             left = f", {question.remaining} left" if question.remaining is not None else ""
             say(
                 f"asked {question.provider}: {question.what}: {question.items} in {plural(question.calls, 'call')}{spent}{left}"

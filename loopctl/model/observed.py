@@ -11,6 +11,8 @@ from loopctl.model.items import WorkItem
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import ABSENT, PAUSED, RUNNING, UNDEAD, Pane, SessionRecord, SessionView
 
+#: How many of its newest questions a provider remembers: more than one plan needs, and no more however long it runs.
+QUESTIONS_KEPT = 100
 NOT_ASKED = Unknown("not asked", UNASKED)
 
 

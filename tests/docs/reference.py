@@ -15,6 +15,7 @@ from loopctl.adapters.harnesses import BUILT_IN
 from loopctl.cli.main import cli
 from loopctl.model.events import EVENT_TYPES
 from loopctl.playbook.schema import schema
+from tests.gh import answers
 from tests.support import ROOT
 
 Node = Mapping[str, Any]
@@ -58,6 +59,7 @@ def content() -> dict[str, str]:
     parts["config-spare"] = _spared(config)
     parts["commands"] = "\n\n".join(command_sections())
     parts["exit-codes"] = exit_codes()
+    parts["github-answers"] = answers.table()
     parts["events"] = _rows(("Type", "Meaning"), [(f"`{name}`", text) for name, text in EVENT_TYPES.items()])
     parts["layers"] = "```text\n" + "\n".join(_layers()) + "\n```"
     parts["harnesses"] = _rows(

@@ -116,7 +116,11 @@ def _root(world: World) -> dict[str, Any]:
         return _repository(world, found)
 
     limit = {"cost": world.cost, "limit": 5000, "resetAt": world.reset_at, "remaining": world.remaining}
-    return {"repository": repository, "rateLimit": limit if world.cost is not None else None, "viewer": {"login": "octocat"}}
+    return {
+        "repository": repository,
+        "rateLimit": limit if world.cost is not None else None,
+        "viewer": {"login": "octocat"},
+    }
 
 
 def _error(kind: str, message: str) -> GraphQLError:

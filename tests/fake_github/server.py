@@ -32,6 +32,8 @@ class Request:
     host: str
     authorization: str
     body: bytes
+    #: In which format node ids are asked for.
+    next_global_id: str = ""
 
     @property
     def query(self) -> str:
@@ -191,7 +193,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         sent, body = self.headers, self._body()
-        request = Request(self.command, self.path, sent.get("Host", ""), sent.get("Authorization", ""), body)
+        request = Request(
+            self.command,
+            self.path,
+            sent.get("Host", ""),
+            sent.get("Authorization", ""),
+            body,
+            sent.get("X-Github-Next-Global-Id", ""),
+        )
         fake = self.server.fake
         fake.requests.append(request)
         fake.arrived.set()

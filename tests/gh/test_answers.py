@@ -17,9 +17,8 @@ from loopctl.observe import ask, observe
 from loopctl.ports import World
 from loopctl.testing import FakeWorld
 from tests.fake_github import FakeGitHub
-from tests.gh.answers import CASES, ENDS, HELD, REPO, STAYS, Case, table
+from tests.gh.answers import CASES, ENDS, HELD, REPO, STAYS, Case
 from tests.gh.conftest import CANDIDATES
-from tests.support import ROOT
 from tests.worlds import one_rule
 
 pytestmark = pytest.mark.gh
@@ -59,13 +58,6 @@ def test_nothing_but_closed_merged_and_missing_ends_a_session() -> None:
         assert case.plan != ENDS or word in {"closed", "merged"}, case.name
         assert case.with_missing != ENDS or word in {"closed", "merged", "missing"}, case.name
         assert case.plan == HELD or word in {"open", "closed", "merged"}, case.name
-
-
-def test_the_documentation_shows_this_table() -> None:
-    page = (ROOT / "docs" / "github.md").read_text(encoding="utf-8")
-    assert table() in page, (
-        "docs/github.md: put in what `python -c 'from tests.gh.answers import *; print(table())'` prints"
-    )
 
 
 def world_of(fake: FakeGitHub, case: Case) -> World:
