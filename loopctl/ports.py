@@ -37,7 +37,7 @@ class Provider(Protocol):
         ...
 
     def asked(self) -> tuple[Question, ...]:
-        """What was asked since this provider was made, and what it cost."""
+        """What was asked since this provider was made, and what it cost; the newest questions, not without end."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from loopctl.errors import DocumentError
 from loopctl.model.facts import OUTSIDE, Fact, Known, Unknown
 from loopctl.model.items import ISSUE, MISSING, OPEN, WorkItem
-from loopctl.model.observed import Question
+from loopctl.model.observed import QUESTIONS_KEPT, Question
 from loopctl.model.refs import WorkItemRef
 from loopctl.playbook.items import load_items
 
@@ -25,7 +26,7 @@ class ItemsFile:
         `load` reads the file and raises DocumentError or OSError when it cannot.
         """
         self._path, self._label, self._load = path, label, load
-        self._questions: list[Question] = []
+        self._questions: deque[Question] = deque(maxlen=QUESTIONS_KEPT)
         self._last: tuple[object, Fact[tuple[WorkItem, ...]]] | None = None
 
     def owns(self, ref: WorkItemRef) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from loopctl import run
@@ -11,7 +11,7 @@ from loopctl.controller.queue import Work
 from loopctl.errors import DocumentError, LoopctlError
 from loopctl.executor import excess, way_on
 from loopctl.model.observed import Observation, Question
-from loopctl.model.plan import ENDINGS, FAILED, STALE, START, Action, Held, Outcome, Plan
+from loopctl.model.plan import CHANGED, ENDINGS, FAILED, STALE, START, Action, Held, Outcome, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Playbook
 from loopctl.observe import discover, observe
@@ -62,7 +62,7 @@ class Cycle:
     def is_whole(self) -> bool:
         """Whether everything that was to be seen was seen, and nothing failed."""
         failed = any(result.status == FAILED for result in self.outcome.results)
-        return not (self.error or self.stopped or self.refused or self.held or self.problems or failed)
+        return not (self.error or self.stopped or self.refused or self.held or self.put_off or self.problems or failed)
 
     @property
     def closures(self) -> int:
@@ -89,11 +89,15 @@ class Budget:
         """Why the plan goes beyond, together with what was done in the interval before, or ""."""
         while self._done and self._done[0][0] <= now - self.seconds:
             self._done.popleft()
-        return excess(replace(plan, actions=(*(action for _, action in self._done), *plan.actions)))
+        again = {action.ref for action in plan.actions}
+        before = [action for _, action in self._done if action.ref not in again]
+        ended = sum(action.verb in ENDINGS for action in before)
+        plays = tuple(replace(scope, running=scope.running + ended) for scope in plan.plays)
+        return excess(replace(plan, plays=plays, actions=(*before, *plan.actions)))
 
-    def spend(self, actions: Iterable[Action], now: float) -> None:
+    def spend(self, outcome: Outcome, now: float) -> None:
         """Take note of what was done."""
-        self._done.extend((now, action) for action in actions)
+        self._done.extend((now, result.action) for result in outcome.results if result.status == CHANGED)
 
 
 def turn(
@@ -146,7 +150,7 @@ def _turn(
     except LoopctlError as error:
         # Nothing was done: the lock is another's, the world moved as a whole, or nothing can be written.
         return replace(done, refused=error.message)
-    budget.spend((result.action for result in outcome.results), world.clock())
+    budget.spend(outcome, world.clock())
     return replace(done, outcome=outcome, stopped=outcome.interrupted)
 
 

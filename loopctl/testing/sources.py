@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from loopctl.errors import StateError
 from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.items import MISSING, OPEN, WorkItem
-from loopctl.model.observed import Question
+from loopctl.model.observed import QUESTIONS_KEPT, Question
 from loopctl.model.refs import WorkItemRef
 from loopctl.testing.faults import Faults
 
@@ -29,7 +30,7 @@ class FakeProvider:
     down: str = ""
     listing_down: str = ""
     label: str = "loop"
-    questions: list[Question] = field(default_factory=list)
+    questions: deque[Question] = field(default_factory=lambda: deque(maxlen=QUESTIONS_KEPT))
 
     def owns(self, ref: WorkItemRef) -> bool:
         """All but `outside`."""
@@ -63,7 +64,7 @@ class FakeProvider:
         return "the fake items"
 
     def asked(self) -> tuple[Question, ...]:
-        """All questions so far."""
+        """The newest questions."""
         return tuple(self.questions)
 
 
