@@ -52,9 +52,13 @@ def plan_once(playbook: Playbook, world: World, limit: Callable[[WorkItemRef], b
     return plan_of(playbook, look(world, playbook, limit), world)
 
 
-def apply_plan(plan: Plan, world: World, max_changes: int | None = None) -> Outcome:
-    """Apply a plan under the apply lock. Raises RefusedError, StaleError or StateError before anything was done."""
+def apply_plan(plan: Plan, world: World, max_changes: int | None = None, *, asked_at: float | None = None) -> Outcome:
+    """Apply a plan under the apply lock. Raises RefusedError, StaleError or StateError before anything was done.
+
+    `asked_at` is the world's clock before this very process asked the providers for this plan: an answer of the last
+    few seconds is not asked for again. Without it the items are asked about once more.
+    """
     if not plan.actions:
         return Outcome(held=plan.held)
     with world.registry.lock():
-        return execute(plan, world, max_changes)
+        return execute(plan, world, max_changes, asked_at)

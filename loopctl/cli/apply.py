@@ -58,6 +58,7 @@ def apply(
         msg = "-e, --limit and --tags shape a plan; a saved plan has its shape already"
         raise UsageError(msg)
     setup = Setup.load(config, "apply")
+    asked_at = None if saved or not auto_approve else setup.world.clock()
     if saved:
         plan = read_plan(saved)
     else:
@@ -66,11 +67,15 @@ def apply(
     setup.show_plan(plan, "text" if to_stderr else form, to_stderr=to_stderr, max_changes=max_changes)
     if check:
         return plan_exit_code(plan)
-    return carry_out(setup, plan, form, approved=auto_approve or bool(saved), max_changes=max_changes)
+    return carry_out(
+        setup, plan, form, approved=auto_approve or bool(saved), max_changes=max_changes, asked_at=asked_at
+    )
 
 
-def carry_out(setup: Setup, plan: Plan, form: str, *, approved: bool, max_changes: int | None) -> int:
-    """Check the limits, ask, apply, show what happened. Returns the exit code."""
+def carry_out(
+    setup: Setup, plan: Plan, form: str, *, approved: bool, max_changes: int | None, asked_at: float | None = None
+) -> int:
+    """Check the limits, ask, apply, show what happened. Returns the exit code. `asked_at` is as in run.apply_plan."""
     from loopctl.executor import excess, way_on
     from loopctl.run import apply_plan
 
@@ -81,7 +86,7 @@ def carry_out(setup: Setup, plan: Plan, form: str, *, approved: bool, max_change
     if plan.actions and not approved:
         ask_first(len(plan.actions))
     with setup.until_interrupted():
-        outcome = apply_plan(plan, setup.world, max_changes)
+        outcome = apply_plan(plan, setup.world, max_changes, asked_at=asked_at)
     setup.progress.clear()
     if plan.actions or form == "json":
         setup.show_outcome(outcome, form)

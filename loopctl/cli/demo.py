@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -115,24 +117,44 @@ def write_items(path: Path, *, second: str, third: str, second_more: str = "") -
 def scratch() -> Iterator[Path]:
     """Give a world of its own: state root, tmux server, items file. All of it goes at the end, whatever happened."""
     folder = Path(tempfile.mkdtemp(prefix="loopctl-demo-"))
+    # Whatever the user's own config is: the demo never touches that world, and leaves nothing in the home folder.
+    ours = {"LOOPCTL_CONFIG": str(folder / ".loopctl" / "config.yaml"), "XDG_CACHE_HOME": str(folder / "cache")}
+    with environment(ours):
+        try:
+            furnish(folder)
+            with contextlib.chdir(folder):
+                yield folder
+        finally:
+            # A second Ctrl-C must not leave half of it.
+            for signum in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(signum, signal.SIG_IGN)
+            clean_up(folder)
+
+
+def furnish(folder: Path) -> None:
+    """Write the agent, the playbook and the config."""
+    (folder / "agent.sh").write_text(AGENT, encoding="utf-8")
+    (folder / "playbook.yml").write_text(PLAYBOOK, encoding="utf-8")
+    (folder / ".loopctl").mkdir()
+    (folder / ".loopctl" / "config.yaml").write_text(
+        "state: {root: state}\ntmux: {socket: tmux.sock}\n"
+        "polling:\n  sources:\n    - items: items.yaml\n"
+        f"harnesses:\n  demo-agent: {{argv: [sh, {json.dumps(str(folder / 'agent.sh'))}]}}\n"
+        "routing:\n  defaultHarness: demo-agent\n  spawnWorkdir: .\n",
+        encoding="utf-8",
+    )
+
+
+@contextlib.contextmanager
+def environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for a while."""
+    before = dict(os.environ)
+    os.environ.update(changes)
     try:
-        (folder / "agent.sh").write_text(AGENT, encoding="utf-8")
-        (folder / "playbook.yml").write_text(PLAYBOOK, encoding="utf-8")
-        (folder / ".loopctl").mkdir()
-        (folder / ".loopctl" / "config.yaml").write_text(
-            "state: {root: state}\ntmux: {socket: tmux.sock}\n"
-            "polling:\n  sources:\n    - items: items.yaml\n"
-            f"harnesses:\n  demo-agent: {{argv: [sh, '{folder}/agent.sh']}}\n"
-            "routing:\n  defaultHarness: demo-agent\n  spawnWorkdir: .\n",
-            encoding="utf-8",
-        )
-        with contextlib.chdir(folder):
-            yield folder
+        yield
     finally:
-        # A second Ctrl-C must not leave half of it.
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(signum, signal.SIG_IGN)
-        clean_up(folder)
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def clean_up(folder: Path) -> None:

@@ -16,7 +16,11 @@ from loopctl.observe import ask, observe
 from loopctl.ports import World
 
 
-def execute(plan: Plan, world: World, max_changes: int | None = None) -> Outcome:
+#: How old an answer of a provider may be when its plan is applied by the process that made it, in seconds.
+FRESH_SECONDS = 5.0
+
+
+def execute(plan: Plan, world: World, max_changes: int | None = None, asked_at: float | None = None) -> Outcome:
     """Apply a plan. The caller holds the apply lock.
 
     Each action is compared with a fresh look first, singly: what moved is stale, what can no longer be seen is held, the
@@ -30,7 +34,8 @@ def execute(plan: Plan, world: World, max_changes: int | None = None) -> Outcome
             msg = f"this plan is stale: {reason}"
             raise StaleError(msg, hint="make a new plan")
     refs = [action.ref for action in plan.actions if action.guard.item_state]
-    observation = ask(world, observation, refs) if refs else observation
+    fresh = asked_at is not None and world.clock() - asked_at < FRESH_SECONDS
+    observation = ask(world, observation, refs) if refs and not fresh else observation
     world.journal.emit("apply.started", counts=_counts(plan.summary))
     results, held = _carry_out(plan, observation, world)
     outcome = Outcome(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopctl.model.facts import Unknown
-from loopctl.model.observed import Observation, Subject
+from loopctl.model.observed import NOT_ASKED, Observation, Subject
 from loopctl.model.plan import START, Action, Guard
 from loopctl.model.sessions import ABSENT_PANE, DEAD, LIVE
 from loopctl.planner import guard_of
@@ -27,7 +27,7 @@ _NAMES = {
 
 def doubt(action: Action, subject: Subject) -> str:
     """Why the subject can no longer be told to be what the plan saw, or ""."""
-    if action.guard.item_state and isinstance(subject.item, Unknown):
+    if action.guard.item_state and isinstance(subject.item, Unknown) and subject.item is not NOT_ASKED:
         return subject.item.reason
     if subject.session and isinstance(subject.session.sighting, Unknown):
         return subject.session.sighting.reason
@@ -43,7 +43,7 @@ def moved(action: Action, subject: Subject, observation: Observation) -> str:
     for name, words in _NAMES.items():
         old, new = getattr(then, name), getattr(now, name)
         left = gone and name in {"server", "session_id", "pane_id"} and not new
-        unasked = name.startswith("item") and not then.item_state
+        unasked = name.startswith("item") and (not then.item_state or subject.item is NOT_ASKED)
         if old != new and not left and not unasked:
             return f"{words} has changed{_detail(name, old, new)}"
     if _NEARER.get(now.pane_state, 0) < _NEARER.get(then.pane_state, 0):

@@ -18,6 +18,7 @@ from loopctl.model.rules import (
     Rule,
     SessionMatch,
 )
+from loopctl.model.sessions import RETAINED
 from loopctl.playbook.document import Document, Path_
 from loopctl.playbook.durations import seconds
 from loopctl.playbook.templates import Compiled, compile_template, compile_when
@@ -75,6 +76,7 @@ class _Builder:
         if not value.get("match") and "when" not in value:
             hint = 'give it a match or a when; a rule for everything says when: "true"'
             self.problems.append(self._document.problem(path, "this rule would apply to everything", hint))
+        self._check_keep_last(path, value)
         return Rule(
             value.get("name", f"rule {index + 1}"),
             self._document.position(path),
@@ -104,6 +106,7 @@ class _Builder:
                 _many(session.get("harness")),
                 session.get("attached"),
                 self._duration(at_session, session, "older_than"),
+                self._duration(at_session, session, "closed_for"),
             ),
             self._compiled(compile_when, (*path, "when")) if "when" in value else None,
         )
@@ -124,8 +127,17 @@ class _Builder:
             kill_harness=value.get("kill_harness"),
             grace=self._duration(path, value, "grace"),
             transcript=value.get("transcript"),
+            keep_last=value.get("keep_last"),
             **texts,
         )
+
+    def _check_keep_last(self, path: Path_, value: Mapping[str, Any]) -> None:
+        """It counts retained sessions, so the rule must be about these and nothing else."""
+        phases = value.get("match", {}).get("session", {}).get("phase")
+        about = value["ensure"].get("session") == REMOVE and _many(phases) == (RETAINED,)
+        if "keep_last" in value["ensure"] and not about:
+            problem = "keep_last counts retained sessions: it needs `session: gone` and `match: {session: {phase: retained}}`"
+            self.problems.append(self._document.problem((*path, "ensure", "keep_last"), problem))
 
     def _duration(self, path: Path_, value: Mapping[str, Any], key: str) -> float | None:
         return self._tried((*path, key), lambda: seconds(value[key])) if key in value else None

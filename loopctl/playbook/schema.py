@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from loopctl.data import schema_text
 from loopctl.errors import Problem
 from loopctl.playbook.document import MAX_PROBLEMS, Document, Path_, shown
+from loopctl.playbook.verdicts import is_known_valid, remember_valid, verdict_key
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -48,8 +49,13 @@ def validate(document: Document, schema_name: str) -> list[Problem]:
     """All problems of a document with a schema, in the order of the text."""
     if document.value is None:
         return [Problem(document.source, 0, 0, "is empty")]
+    key = verdict_key(schema_text(schema_name), document.value)
+    if is_known_valid(key):
+        return []
     errors = _validator(schema_name).iter_errors(document.value)
     found = list(islice(_problems(document, errors), MAX_PROBLEMS))
+    if not found:
+        remember_valid(key)
     unique = dict.fromkeys(sorted(found, key=lambda p: (p.line, p.column)))
     return list(unique)
 

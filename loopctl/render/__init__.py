@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
-from loopctl.render.github import outcome_github, plan_github
-from loopctl.render.json import outcome_json, plan_json
-from loopctl.render.markdown import outcome_markdown, plan_markdown
-from loopctl.render.text import outcome_text, plan_text
+from loopctl.model.plan import Outcome, Plan
 from loopctl.render.view import Renderer, View
 
 __all__ = ["RENDERERS", "Renderer", "View"]
 
+
+def _lazily(name: str) -> Renderer:
+    """A format whose module is imported when it is used."""
+
+    def function(kind: str) -> Callable[[Any, View], str]:
+        found: Callable[[Any, View], str] = getattr(importlib.import_module(f"loopctl.render.{name}"), f"{kind}_{name}")
+        return found
+
+    def plan(value: Plan, view: View) -> str:
+        return function("plan")(value, view)
+
+    def outcome(value: Outcome, view: View) -> str:
+        return function("outcome")(value, view)
+
+    return Renderer(plan, outcome)
+
+
 #: Every output format by the name that `--format` takes.
 RENDERERS: Mapping[str, Renderer] = MappingProxyType(
-    {
-        "text": Renderer(plan_text, outcome_text),
-        "json": Renderer(plan_json, outcome_json),
-        "markdown": Renderer(plan_markdown, outcome_markdown),
-        "github": Renderer(plan_github, outcome_github),
-    }
+    {name: _lazily(name) for name in ("text", "json", "markdown", "github")}
 )

@@ -1,29 +1,28 @@
 """The bare batched floor of ending many sessions: list, remain-on-exit, SIGTERM, confirm, and one gh call.
 
-    python -m tests.bench.floor SOCKET NUMBER
+    python -m tests.bench.floor SOCKET NUMBER QUERY.json
 
 Prints nothing; its whole run is what is timed.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 from tests.support import wait_until
 
 
-def main(socket: str, number: int) -> None:
+def main(socket: str, number: int, body: str) -> None:
     def tmux(*args: str, stdin: str | None = None) -> str:
         done = subprocess.run(["tmux", "-S", socket, *args], check=True, capture_output=True, text=True, input=stdin)
         return done.stdout
 
-    items = " ".join(f"i{n}: issueOrPullRequest(number: {n}) {{ ... on Issue {{ state }} }}" for n in range(1, 101))
-    query = json.dumps({"query": f'{{ repository(owner: "octo", name: "app") {{ {items} }} }}'})
-    subprocess.run(["gh", "api", "graphql", "--input", "-"], check=True, capture_output=True, input=query.encode())
+    query = Path(body).read_bytes()
+    subprocess.run(["gh", "api", "graphql", "--input", "-"], check=True, capture_output=True, input=query)
     panes = [line.split() for line in tmux("list-panes", "-a", "-F", "#{pane_id} #{pane_pid}").splitlines()]
     assert len(panes) == number
     tmux("source-file", "-", stdin="".join(f"set-option -p -t {pane} remain-on-exit on\n" for pane, _ in panes))
@@ -33,4 +32,4 @@ def main(socket: str, number: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
