@@ -18,6 +18,8 @@ from typing import Any
 
 from tests.support import wait_until
 
+# One for all boxes: what is remembered there only saves time.
+CACHE = tempfile.TemporaryDirectory(prefix="lc-cache-")
 LOOPCTL = str(Path(sys.executable).parent / "loopctl")
 AGENTS = Path(__file__).parent / "agents"
 
@@ -53,6 +55,7 @@ class Box:
             "PATH": os.environ["PATH"],
             "HOME": str(home),
             "LANG": "C.UTF-8",
+            "XDG_CACHE_HOME": CACHE.name,
             "LOOPCTL_CONFIG": str(self.config),
             "LOOPCTL_TRACE_CALLS": str(self.trace),
             **(env or {}),
