@@ -73,7 +73,7 @@ class Observation:
 
     `problems` are things that could not be read whole and that hold every item they could concern: name -> reason.
     `foreign` are records of other machines, which are out of scope. `alive_beside` counts the live sessions that a limit
-    left out: fractions are measured against them too.
+    left out: fractions are measured against them too. `in_session` are all items with an open session, those included.
     """
 
     machine: str
@@ -84,6 +84,7 @@ class Observation:
     foreign: tuple[SessionRecord, ...] = ()
     problems: Mapping[str, str] = field(default_factory=dict)
     questions: tuple[Question, ...] = ()
+    in_session: frozenset[WorkItemRef] = frozenset()
     alive_beside: int = 0
 
 

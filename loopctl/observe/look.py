@@ -39,6 +39,7 @@ def observe(world: World) -> Observation:
         subjects=subjects,
         unmanaged=_unmanaged(servers, here),
         foreign=tuple(record for record in records if record.machine != world.machine),
+        in_session=frozenset(record.ref for record in here if record.status != CLOSED_STATUS),
     )
 
 

@@ -9,9 +9,9 @@ from itertools import count
 from loopctl.model.facts import OUTSIDE, Known, Unknown
 from loopctl.model.items import CLOSED, MERGED, MISSING, PULL_REQUEST, WorkItem
 from loopctl.model.observed import Observation, Subject, known_item
-from loopctl.model.plan import CLOSE, REAP, START, Action, After, Before, Guard, Held, Plan, PlayScope
+from loopctl.model.plan import CLOSE, REAP, RECORD, START, Action, After, Before, Guard, Held, Plan, PlayScope
 from loopctl.model.refs import WorkItemRef
-from loopctl.model.rules import KEPT, REMOVE, RUN, Playbook, Policy
+from loopctl.model.rules import KEPT, PAUSE, REMOVE, RUN, Playbook, Policy
 from loopctl.model.sessions import (
     ABSENT,
     ABSENT_PANE,
@@ -24,6 +24,7 @@ from loopctl.model.sessions import (
     LOST,
     NO_PANE,
     PAUSED,
+    PAUSED_STATUS,
     RETAINED,
     RUNNING,
     UNDEAD,
@@ -40,16 +41,18 @@ from loopctl.planner.resolve import Desired, Resolution, is_for
 def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Observation, policy: Policy) -> Plan:
     """Compare what should be with what is. Pure: the same input gives the same plan, in the order of refs."""
     taken = _names_in_use(observation)
-    serving, moved = served(resolutions), moved_sessions(observation)
+    serving, moved = served(resolutions, observation), moved_sessions(observation)
     actions: list[Action] = []
     held: list[Held] = []
     kept: list[str] = []
     outside = []
-    unchanged = 0
+    calm: set[tuple[object, ...]] = set()
+    busy: set[tuple[object, ...]] = set()
     for resolution in sorted(resolutions, key=_order):
         subject = resolution.subject
         if resolution.doubt is not None and resolution.doubt.kind == OUTSIDE:
             outside.append(subject.ref)
+            busy.add(_order(resolution))
             continue
         step = (
             Held(subject.ref, resolution.doubt.reason)
@@ -62,7 +65,7 @@ def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Obs
             held.append(step)
         else:
             kept += [step.note] if step else []
-            unchanged += 1
+        (busy if isinstance(step, Action | Held) else calm).add(_order(resolution))
     return Plan(
         created_at=observation.now,
         machine=observation.machine,
@@ -71,7 +74,7 @@ def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Obs
         plays=_scopes(playbook, observation),
         actions=tuple(actions),
         held=tuple(held),
-        unchanged=unchanged,
+        unchanged=len(calm - busy),
         outside=tuple(dict.fromkeys(outside)),
         notes=(*kept, *_notes(observation)),
         problems=tuple(f"{name}: {reason}" for name, reason in sorted(observation.problems.items())),
@@ -100,6 +103,8 @@ def _step(
         return None
     if desired.ensure.session == RUN:
         return _start(resolution.subject, desired, observation, policy, starts)
+    if desired.ensure.session == PAUSE:
+        return _pause(resolution.subject, desired, observation)
     return _end(resolution.subject, desired, observation, policy)
 
 
@@ -159,12 +164,26 @@ def _ending(view: SessionView, sighting: Sighting, remove: bool, kill: bool) -> 
     return _Ending(CLOSE, RETAINED, DEAD)
 
 
+def _pause(subject: Subject, desired: Desired, observation: Observation) -> Action | None:
+    view = subject.session
+    if view is None or view.record.status != ACTIVE or not isinstance(view.sighting, Known):
+        return None
+    phase = PAUSED if view.phase == RUNNING else view.phase or ""
+    after = After(phase=phase, status=PAUSED_STATUS, kill_harness=False)
+    why = _why(subject, observation)
+    return _action(RECORD, subject, desired, _before(view, view.sighting.value), after, why, observation)
+
+
 def _start(
     subject: Subject, desired: Desired, observation: Observation, policy: Policy, starts: _Starts
-) -> Action | Held | None:
-    phase = subject.phase
-    if not subject.latest or phase in {RUNNING, PAUSED}:
+) -> Action | Held | Stays | None:
+    phase, record = subject.phase, subject.record
+    if not subject.latest or phase == RUNNING:
         return None
+    if record and record.status == PAUSED_STATUS:
+        drift = _DRIFT.get(phase or "")
+        note = f"{subject.ref} is paused and {drift}: nothing starts it again before `loopctl sessions resume`"
+        return Stays(subject.ref, note) if drift else None
     if alive := _still_alive(subject, observation):
         return Held(subject.ref, alive)
     begun = _only_begun(subject)

@@ -22,17 +22,14 @@ class Stays:
     note: str
 
 
-def served(resolutions: Iterable[Resolution]) -> frozenset[WorkItemRef]:
-    """Items that have an open session, will get one, or cannot be told about."""
-    return frozenset(r.subject.ref for r in resolutions if _is_served(r))
+def served(resolutions: Iterable[Resolution], observation: Observation) -> frozenset[WorkItemRef]:
+    """Items that have an open session (a limit hides none), will get one, or cannot be told about."""
+    return observation.in_session | {r.subject.ref for r in resolutions if _is_served(r)}
 
 
 def _is_served(resolution: Resolution) -> bool:
-    record, doubt = resolution.subject.record, resolution.doubt
-    if record and record.status != CLOSED_STATUS:
-        return True
-    if doubt is not None:
-        return doubt.kind != OUTSIDE
+    if resolution.doubt is not None:
+        return resolution.doubt.kind != OUTSIDE
     return resolution.desired is not None and resolution.desired.ensure.session == RUN
 
 

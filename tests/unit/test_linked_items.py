@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from loopctl import run
 from loopctl.model.facts import Known, Unknown
 from loopctl.model.items import ISSUE, PULL_REQUEST, WorkItem
 from loopctl.model.plan import CLOSE, START, Plan
@@ -134,6 +135,21 @@ def test_the_issue_gets_the_session_and_not_its_pull_request(world: FakeWorld) -
     world.item("o/r#5")
     pull(world, "o/r#4", links=(ref("o/r#5"),))
     assert verbs(world.plan(OPEN_RUNS)) == [(START, "items:o/r#5")]
+
+
+def test_a_limit_hides_no_session(world: FakeWorld) -> None:
+    world.item("o/r#5", labels=["loop"])
+    world.session("o/r#5")
+    pull(world, "o/r#6", links=(ref("o/r#5"),))
+    assert verbs(run.plan_once(OPEN_RUNS, world.world, lambda one: one == ref("o/r#6"))) == []
+
+
+def test_while_the_issue_cannot_be_seen_its_pull_request_waits(world: FakeWorld) -> None:
+    world.item("o/r#5", silent="HTTP 502")
+    pull(world, "o/r#6", links=(ref("o/r#5"),))
+    plan = world.plan(OPEN_RUNS)
+    assert verbs(plan) == []
+    assert [(str(held.ref), held.reason) for held in plan.held] == [("items:o/r#5", "HTTP 502")]
 
 
 def test_a_pull_request_without_a_link_is_its_own_work(world: FakeWorld) -> None:
