@@ -126,13 +126,16 @@ def build_app(desk: Desk, path: str, metrics: Callable[[Snapshot, Mapping[str, i
         text = metrics(desk.snapshot, desk.counts)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route(path, receive, methods=["POST"]),
             Route("/healthz", healthz, methods=["GET"]),
             Route("/metrics", show_metrics, methods=["GET"]),
         ]
     )
+    # A path that is nearly right is wrong.
+    app.router.redirect_slashes = False
+    return app
 
 
 async def _receive(request: Request, desk: Desk) -> Response:

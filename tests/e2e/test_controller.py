@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.controller import Running, children_of, issue_event
+from tests.e2e.controller import SECRET, Answer, Running, children_of, issue_event
 from tests.e2e.kit import Box, close_rule
 from tests.fake_github import FakeGitHub, faults
 from tests.support import wait_until
@@ -359,3 +362,36 @@ def test_the_controller_inside_a_session_leaves_that_one_alone(box: Box) -> None
     wait_until(lambda: [e for e in box.events("poll.cycle") if e["held"]], what="it holds its own session")
     assert box.record("items:demo/app#1")["status"] == "active"
     assert "loopctl itself runs inside this session" in (box.folder / "inner.log").read_text()
+
+
+def test_a_burst_of_deliveries(box: Box, hub: FakeGitHub) -> None:
+    """2,000 of them, out of order, some twice, some forged: each answered, a few looks, and the end state of GitHub."""
+    refs = start_all(box, hub, 1, 2, 3, 4)
+    chance = random.Random(94)
+    sent = []
+    for number in range(2000):
+        payload = issue_event(f"{REPO}#{1 + number % 50}", chance.choice(["closed", "reopened", "labeled"]))
+        secret = SECRET if chance.random() >= 0.05 else "guessed"
+        sent += [(payload, secret, f"d{number}")] * (2 if number % 10 == 0 else 1)
+    # Whatever happens to the rest, these two have really ended.
+    sent += [(issue_event(f"{REPO}#{number}", "closed"), SECRET, f"last{number}") for number in (1, 2)]
+    chance.shuffle(sent)
+    book = box.playbook("all.yml", close_rule())
+    with Running(box, book, *NEVER, webhook=True) as controller:
+        controller.said("looked", 1)
+        for number in (1, 2):
+            hub.change(REPO, number, state="CLOSED")
+        with ThreadPoolExecutor(8) as pool:
+            answers = Counter(answer.status for answer in pool.map(lambda it: _send(controller, *it), sent))
+        forged = sum(secret != SECRET for _, secret, _ in sent)
+        assert answers == {202: len(sent) - forged, 401: forged}
+        for ref in refs[:2]:
+            wait_retained(box, ref)
+        looks = [row for row in controller.find("looked") if row["trigger"] == "webhook"]
+        assert len(looks) < 200
+        assert controller.stop() == 0
+    assert [box.session(ref)["phase"] for ref in refs] == ["retained", "retained", "running", "running"]
+
+
+def _send(controller: Running, payload: object, secret: str, delivery: str) -> Answer:
+    return controller.deliver("issues", payload, secret=secret, delivery=delivery)

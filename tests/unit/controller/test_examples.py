@@ -1,0 +1,116 @@
+"""GitHub's own examples of webhooks (npm: @octokit/webhooks-examples), a development download."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopctl.controller.routing import DEFAULT_EVENTS, DISABLED, NO_ITEM, route
+
+PACKAGE = "@octokit/webhooks-examples@7.6.1"
+ALL = frozenset(DEFAULT_EVENTS)
+# npm finds its registry through the person's own settings, which no test gets to see.
+_ENVIRON = dict(os.environ)
+Examples = dict[str, list[tuple[str, dict[str, Any]]]]
+#: The numbers that the examples' own items have, by where they stand.
+_ITEMS = ("issue", "pull_request")
+
+
+@pytest.fixture(scope="module")
+def examples(request: pytest.FixtureRequest) -> Examples:
+    """Event and payload of each example, by the kind of GitHub; skipped where they cannot be had, but not in CI."""
+    assert request.config.cache
+    folder = request.config.cache.mkdir("webhooks-examples") / PACKAGE.rpartition("@")[2]
+    if not (folder / "package").exists() and (why := _download(folder)):
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{PACKAGE} is needed in CI: {why}")
+        pytest.skip(f"{PACKAGE} cannot be had: {why}")
+    found = {}
+    for index in sorted(folder.glob("package/*/index.json")):
+        document = json.loads(index.read_text("utf-8"))
+        found[index.parent.name] = [(one["name"], payload) for one in document for payload in one["examples"]]
+    return found
+
+
+def _download(folder: Path) -> str:
+    """Fetch the examples; returns why not, or ""."""
+    npm = shutil.which("npm")
+    if npm is None:
+        return "there is no npm here"
+    folder.mkdir(parents=True, exist_ok=True)
+    argv = [npm, "pack", PACKAGE, "--silent", "--ignore-scripts"]
+    try:
+        done = subprocess.run(argv, cwd=folder, env=_ENVIRON, capture_output=True, text=True, timeout=120, check=False)
+    except subprocess.TimeoutExpired:
+        return "npm did not answer within 120 s"
+    packed = next(folder.glob("*.tgz"), None)
+    if done.returncode or packed is None:
+        return (done.stderr.strip().splitlines() or ["npm failed"])[-1]
+    with tarfile.open(packed) as archive:
+        archive.extractall(folder / "part", filter="data")
+    (folder / "part" / "package").rename(folder / "package")
+    packed.unlink()
+    return ""
+
+
+def each(examples: Examples) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for kind, rows in examples.items():
+        for event, payload in rows:
+            yield kind, event, payload
+
+
+def test_there_are_hundreds(examples: Examples) -> None:
+    assert len(examples["api.github.com"]) > 300
+    assert {event for event, _ in examples["api.github.com"]} >= ALL
+
+
+def test_each_names_its_own_item_last(examples: Examples) -> None:
+    routed_any = set()
+    for kind, event, payload in each(examples):
+        actor = payload.get("sender", {}).get("login", "").lower()
+        said = payload.get("comment") or payload.get("review") or {}
+        author = ((said.get("user") or {}).get("login") or "").lower()
+        routed = route(event, payload, ALL, frozenset({actor, author} - {""}))
+        if event not in ALL:
+            assert routed.dropped == DISABLED
+            continue
+        own = [payload[name]["number"] for name in _ITEMS if name in payload]
+        repo = payload["repository"]["full_name"].lower()
+        host = re.sub(r"https?://([^/]+)/.*", r"\1", payload["repository"]["html_url"])
+        where = repo if host == "github.com" else f"{host}/{repo}"
+        if own:
+            assert str(routed.refs[-1]).lower() == f"github:{where}#{own[-1]}", (kind, event)
+            assert routed.dropped == "", (kind, event, routed)
+        else:
+            assert routed.dropped in ("", NO_ITEM)
+        routed_any |= {event} if routed.refs else set()
+    assert {"issues", "issue_comment", "pull_request", "pull_request_review", "check_run", "check_suite"} <= routed_any
+
+
+def test_a_stranger_gets_endings_through_and_nothing_else(
+    examples: Examples,
+) -> None:
+    through = set()
+    for _, event, payload in each(examples):
+        routed = route(event, payload, ALL, frozenset())
+        if routed.refs and not routed.dropped:
+            through.add((event, payload["action"]))
+            assert not routed.may_start
+    assert through == {("pull_request", "closed")}  # there is no example of issues/closed
+
+
+def test_an_issue_that_was_opened_can_be_closed(examples: Examples) -> None:
+    for _, event, payload in each(examples):
+        if event == "issues" and payload["action"] == "opened":
+            closed = {**payload, "action": "closed", "issue": {**payload["issue"], "state": "closed"}}
+            routed = route(event, closed, ALL, frozenset())
+            assert (len(routed.refs), routed.dropped, routed.ends) == (1, "", True)
