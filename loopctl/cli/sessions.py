@@ -11,6 +11,7 @@ from loopctl.cli.options import config_option, format_option, table_format_optio
 from loopctl.cli.output import out, say
 from loopctl.cli.session_words import attach_command, find, one_rule
 from loopctl.cli.sessions_move import move
+from loopctl.cli.sessions_pause import pause, resume
 from loopctl.cli.sessions_take import import_, register
 from loopctl.errors import EXIT_OK, LoopctlError, UsageError
 from loopctl.model.facts import Unknown
@@ -32,6 +33,8 @@ def sessions() -> None:
 sessions.add_command(register)
 sessions.add_command(import_)
 sessions.add_command(move)
+sessions.add_command(pause)
+sessions.add_command(resume)
 
 
 @sessions.command("list")

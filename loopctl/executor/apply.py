@@ -8,13 +8,13 @@ from loopctl.errors import StaleError
 from loopctl.executor import limits
 from loopctl.executor.close import close_all
 from loopctl.executor.guard import doubt, moved, of_another_world
+from loopctl.executor.pause import pause_all
 from loopctl.executor.start import start_all
 from loopctl.model.observed import NOT_ASKED, Observation, Subject
-from loopctl.model.plan import CHANGED, ENDINGS, FAILED, STALE, START, Action, Held, Outcome, Plan, Result
-from loopctl.model.sessions import SessionView
+from loopctl.model.plan import CHANGED, ENDINGS, FAILED, RECORD, STALE, START, Action, Held, Outcome, Plan, Result
+from loopctl.model.sessions import SessionRecord, SessionView
 from loopctl.observe import ask, observe
 from loopctl.ports import World
-
 
 #: How old an answer of a provider may be when its plan is applied by the process that made it, in seconds.
 FRESH_SECONDS = 5.0
@@ -55,6 +55,7 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
     results: dict[int, Result] = {}
     held: list[Held] = []
     endings: dict[int, tuple[Action, SessionView]] = {}
+    records: dict[int, tuple[Action, SessionRecord]] = {}
     starts: dict[int, tuple[Action, Subject]] = {}
     for index, action in enumerate(plan.actions):
         subject = _subject(action, observation)
@@ -66,11 +67,14 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
             held.append(Held(action.ref, unsure))
         elif action.verb in ENDINGS and subject.session:
             endings[index] = (action, subject.session)
+        elif action.verb == RECORD and subject.record:
+            records[index] = (action, subject.record)
         elif action.verb == START:
             starts[index] = (action, subject)
         else:
             results[index] = Result(action, FAILED, f"this version cannot carry out {action.verb!r}")
     results |= zip(endings, close_all(list(endings.values()), world), strict=True) if endings else {}
+    results |= zip(records, pause_all(list(records.values()), world), strict=True) if records else {}
     if starts and world.interrupted():
         results |= {
             index: Result(action, FAILED, "interrupted before it began") for index, (action, _) in starts.items()

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 RUN = "running"
+PAUSE = "paused"
 RETAIN = "retained"
 REMOVE = "gone"
 #: What `ensure.session` may ask for after compilation; "closed" has then become retained or gone.
-END_STATES = (RUN, RETAIN, REMOVE)
+END_STATES = (RUN, PAUSE, RETAIN, REMOVE)
+#: Those that end a session.
+ENDS = (RETAIN, REMOVE)
 
 KEPT = "kept"
 DISCARDED = "discarded"
@@ -67,12 +70,14 @@ class ItemMatch:
 
 @dataclass(frozen=True, slots=True)
 class SessionMatch:
-    """Criteria on the session: its phases, harnesses, whether a client is attached, its age in seconds."""
+    """Criteria on the session: its phases, harnesses, whether a client is attached, its age and how long its record has been
+    closed, both in seconds."""
 
     phase: tuple[str, ...] = ()
     harness: tuple[str, ...] = ()
     attached: bool | None = None
     older_than: float | None = None
+    closed_for: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,8 @@ class Match:
 class Ensure:
     """The end state a rule wants; None means that the rule says nothing of it.
 
-    `session` is running, retained or gone. `grace` is in seconds, 0 = at once.
+    `session` is running, paused, retained or gone. `grace` is in seconds, 0 = at once. `keep_last` belongs to its own rule: it
+    leaves so many of the retained sessions that the rule matches alone, those that were closed last.
     """
 
     session: str | None = None
@@ -100,6 +106,7 @@ class Ensure:
     grace: float | None = None
     transcript: str | None = None
     comment: Expression | None = None
+    keep_last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from loopctl.model.items import ELSEWHERE, FORBIDDEN, MOVED, WorkItem
 from loopctl.model.observed import Observation, Subject
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import ItemMatch, Match, Rule, SessionMatch
+from loopctl.model.sessions import CLOSED_STATUS, SessionRecord
 from loopctl.planner.facts import facts_of
 
 #: A criterion holds, does not, or depends on something unknown.
@@ -105,6 +106,18 @@ def _session_criteria(wanted: SessionMatch, subject: Subject, observation: Obser
     if wanted.older_than is not None:
         born = view.record.created_at if view else None
         yield born is not None and (observation.now - born).total_seconds() >= wanted.older_than
+    if wanted.closed_for is not None:
+        yield _closed_for(wanted.closed_for, subject.record, observation)
+
+
+def _closed_for(seconds: float, record: SessionRecord | None, observation: Observation) -> Verdict:
+    if record is None or record.status != CLOSED_STATUS:
+        return False
+    # Where nobody wrote down when it was closed, it was not after the record was last written.
+    since = record.closed_at or record.updated_at
+    if since is None:
+        return Unknown("when the session was closed is not known")
+    return (observation.now - since).total_seconds() >= seconds
 
 
 def _sighting_doubt(subject: Subject) -> Unknown:

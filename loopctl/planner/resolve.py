@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 
 from loopctl.model.facts import OUTSIDE, UNASKED, Unknown
 from loopctl.model.observed import Observation, Subject
 from loopctl.model.refs import WorkItemRef
-from loopctl.model.rules import REMOVE, RETAIN, RUN, Ensure, Play, Playbook, Rule
-from loopctl.model.sessions import GONE, PAUSED, RETAINED, RUNNING, UNDEAD
-from loopctl.planner.match import matches
+from loopctl.model.rules import ENDS, PAUSE, REMOVE, RETAIN, RUN, Ensure, Play, Playbook, Rule
+from loopctl.model.sessions import ACTIVE, CLOSED_STATUS, GONE, PAUSED_STATUS, RETAINED, RUNNING, UNDEAD
+from loopctl.planner.keep import counted
+from loopctl.planner.match import Verdict, matches
 
-# Ending is a direction: what is further along wins.
-_FURTHER = {RETAIN: 1, REMOVE: 2}
+# Quieter wins, and ending is a direction: what is further along wins.
+_FURTHER = {PAUSE: 1, RETAIN: 2, REMOVE: 3}
 # A real doubt outweighs a question that was not asked, and that one a ref that nobody answers for.
 _RANK = {UNASKED: 1, OUTSIDE: 2}
 
@@ -38,9 +39,13 @@ class Resolution:
 
 
 def resolve(playbook: Playbook, observation: Observation) -> tuple[Resolution, ...]:
-    """Apply every rule of the plays for this machine to every subject. The order of rules and subjects is irrelevant."""
-    plays = [play for play in playbook.plays if is_for(play, observation.machine)]
-    return tuple(_resolve_one(plays, subject, observation) for subject in observation.subjects)
+    """Apply every rule of the plays for this machine to every subject. The order of rules and subjects is irrelevant.
+
+    A subject whose session is closed has up to two resolutions: one for what becomes of that session, one for the new
+    session that its item is to get.
+    """
+    asked = list(_rules([play for play in playbook.plays if is_for(play, observation.machine)], observation))
+    return tuple(found for subject in observation.subjects for found in _resolve_one(asked, subject, observation))
 
 
 def undecided(playbook: Playbook, observation: Observation) -> tuple[WorkItemRef, ...]:
@@ -54,15 +59,35 @@ def is_for(play: Play, machine: str) -> bool:
     return any(host in {"all", "localhost"} or fnmatchcase(machine.lower(), host.lower()) for host in play.hosts)
 
 
-def _resolve_one(plays: list[Play], subject: Subject, observation: Observation) -> Resolution:
-    wanted: list[tuple[Play, Rule]] = []
-    doubts: list[tuple[Rule, Unknown]] = []
-    for play, rule in _rules(plays):
-        verdict = matches(rule, subject, observation)
-        if isinstance(verdict, Unknown):
-            doubts.append((rule, verdict))
-        elif verdict:
-            wanted.append((play, rule))
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A rule, and where it counts sessions what came of that, by record id."""
+
+    play: Play
+    rule: Rule
+    counted: Mapping[str, Verdict] | None
+
+    def verdict(self, subject: Subject, observation: Observation) -> Verdict:
+        if self.counted is None:
+            return matches(self.rule, subject, observation)
+        return self.counted[subject.record.id] if subject.record else False
+
+
+def _resolve_one(asked: list[_Asked], subject: Subject, observation: Observation) -> list[Resolution]:
+    verdicts = [(one, one.verdict(subject, observation)) for one in asked]
+    if subject.record is None or subject.record.status != CLOSED_STATUS:
+        return [_resolve_side(verdicts, subject)]
+    # A new session for the item and the end of its last one are two things: neither waits for the other, nor contradicts it.
+    sides = [
+        _resolve_side([pair for pair in verdicts if pair[0].rule.ensure.session not in others], subject)
+        for others in ((RUN, PAUSE), ENDS)
+    ]
+    return [side for side in sides if side.doubt or side.desired] or [Resolution(subject)]
+
+
+def _resolve_side(verdicts: list[tuple[_Asked, Verdict]], subject: Subject) -> Resolution:
+    wanted = [(one.play, one.rule) for one, verdict in verdicts if verdict is True]
+    doubts = [(one.rule, verdict) for one, verdict in verdicts if isinstance(verdict, Unknown)]
     acting = any(_matters(rule, subject) for _, rule in wanted)
     # A doubtful rule that could ask for nothing new is idle, unless another acts: then they might disagree.
     weighty = [doubt for rule, doubt in doubts if acting or _matters(rule, subject)]
@@ -75,19 +100,23 @@ def _resolve_one(plays: list[Play], subject: Subject, observation: Observation) 
     return _compose(subject, wanted)
 
 
-def _rules(plays: list[Play]) -> Iterator[tuple[Play, Rule]]:
+def _rules(plays: list[Play], observation: Observation) -> Iterator[_Asked]:
     for play in plays:
         for rule in play.rules:
-            yield play, rule
+            yield _Asked(play, rule, None if rule.ensure.keep_last is None else counted(rule, observation))
 
 
 def _matters(rule: Rule, subject: Subject) -> bool:
     """Whether the rule could ask for anything that is not so already: if not, nothing about it needs to be known."""
     wanted, phase = rule.ensure.session, subject.phase
+    record = subject.record
     if wanted == RUN:
-        return subject.latest and phase not in {RUNNING, PAUSED}
-    if subject.record is None:
+        # A paused session is not started again, whatever has become of its pane.
+        return subject.latest and phase != RUNNING and not (record and record.status == PAUSED_STATUS)
+    if record is None:
         return False
+    if wanted == PAUSE:
+        return record.status == ACTIVE
     view = subject.session
     if wanted == REMOVE:
         return phase != GONE
@@ -103,10 +132,12 @@ def _matters(rule: Rule, subject: Subject) -> bool:
 def _compose(subject: Subject, wanted: list[tuple[Play, Rule]]) -> Resolution:
     wanted = sorted(wanted, key=lambda pair: (-_FURTHER.get(pair[1].ensure.session or "", 0), pair[1].position))
     states = {rule.ensure.session for _, rule in wanted if rule.ensure.session}
-    if RUN in states and len(states) > 1:
+    if RUN in states and not states.isdisjoint(ENDS):
         return _conflict(subject, "session", wanted)
     merged: dict[str, object] = {}
     for field in fields(Ensure):
+        if field.name == "keep_last":
+            continue
         values: dict[object, None] = {}
         for _, rule in wanted:
             value = getattr(rule.ensure, field.name)

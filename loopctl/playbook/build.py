@@ -136,7 +136,9 @@ class _Builder:
         phases = value.get("match", {}).get("session", {}).get("phase")
         about = value["ensure"].get("session") == REMOVE and _many(phases) == (RETAINED,)
         if "keep_last" in value["ensure"] and not about:
-            problem = "keep_last counts retained sessions: it needs `session: gone` and `match: {session: {phase: retained}}`"
+            problem = (
+                "keep_last counts retained sessions: it needs `session: gone` and `match: {session: {phase: retained}}`"
+            )
             self.problems.append(self._document.problem((*path, "ensure", "keep_last"), problem))
 
     def _duration(self, path: Path_, value: Mapping[str, Any], key: str) -> float | None:

@@ -14,15 +14,17 @@ from operator import attrgetter
 
 from loopctl.errors import Problem
 from loopctl.model.items import CLOSED, ISSUE, KINDS, MERGED, STATES
-from loopctl.model.rules import RUN, Ensure, ItemMatch, Play, Rule, SessionMatch
-from loopctl.model.sessions import ABSENT, PHASES
+from loopctl.model.rules import ENDS, RUN, Ensure, ItemMatch, Play, Rule, SessionMatch
+from loopctl.model.sessions import ABSENT, GONE, PHASES, RETAINED, UNDEAD
 from loopctl.playbook.document import MAX_PROBLEMS
 
 _EVERY_HOST = frozenset({"all", "*"})
 
 
 _WILD = frozenset("*?[")
-_KEYS = tuple(field.name for field in fields(Ensure))
+_KEYS = tuple(field.name for field in fields(Ensure) if field.name != "keep_last")
+#: Of a session that is closed: its item's next session and its own end are two things.
+_CLOSED = frozenset({UNDEAD, RETAINED, GONE})
 _EXACT_ITEM = attrgetter("provider", "number", "reason", "author", "assignee", "milestone")
 
 
@@ -84,9 +86,10 @@ def _pairs(groups: dict[Ensure, list[_Scope]]) -> Iterator[Problem]:
 
 
 def _difference(one: Sequence[object], two: Sequence[object]) -> str:
-    """The first key of which two rules want different values; retained and gone compose."""
+    """The first key of which two rules want different values. Paused, retained and gone compose, and what belongs to its
+    rule alone is no key."""
     for key, a, b in zip(_KEYS, one, two, strict=True):
-        if a is not None and b is not None and a != b and (key != "session" or RUN in (a, b)):
+        if a is not None and b is not None and a != b and (key != "session" or (RUN in (a, b) and {a, b} & {*ENDS})):
             return key
     return ""
 
@@ -110,7 +113,7 @@ def _problem(one: Rule, two: Rule, key: str) -> Problem:
 
 
 def _overlap(one: _Scope, two: _Scope) -> bool:
-    if one.items.isdisjoint(two.items) or one.phases.isdisjoint(two.phases):
+    if one.items.isdisjoint(two.items) or not _share_a_phase(one, two):
         return False
     for a, b in zip(one.exact, two.exact, strict=True):
         if not _meet(a, b):
@@ -118,6 +121,12 @@ def _overlap(one: _Scope, two: _Scope) -> bool:
     together = one.attached is None or two.attached is None or one.attached == two.attached
     every = not _EVERY_HOST.isdisjoint(one.hosts | two.hosts)
     return together and (every or _globs(one.hosts, two.hosts)) and _labels(one, two)
+
+
+def _share_a_phase(one: _Scope, two: _Scope) -> bool:
+    wanted = {one.rule.ensure.session, two.rule.ensure.session}
+    apart = RUN in wanted and not wanted.isdisjoint(ENDS)
+    return bool((one.phases & two.phases) - (_CLOSED if apart else frozenset()))
 
 
 def _items(match: ItemMatch) -> frozenset[tuple[str, str]]:
@@ -130,6 +139,8 @@ def _items(match: ItemMatch) -> frozenset[tuple[str, str]]:
 
 def _phases(match: SessionMatch) -> frozenset[str]:
     phases = frozenset(match.phase or PHASES)
+    if match.closed_for is not None:
+        phases &= _CLOSED
     of_a_session = match.harness or match.attached is not None or match.older_than is not None
     return phases - {ABSENT} if of_a_session else phases
 
