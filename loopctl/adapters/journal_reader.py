@@ -146,9 +146,11 @@ class _Tail:
                 self._before = None
             if self._file:
                 yield from self._file.lines()
-            if self._path.exists() and not (self._file and self._file.is_at(self._path)):
-                for path in self._successors():
-                    yield from self._go_on(path)
+            while following := self._next():
+                if self._before:
+                    self._before.close()
+                self._before, self._file = self._file, following
+                yield from following.lines()
         except OSError as error:
             raise StateError(f"the event log {self._path} cannot be read: {error.strerror or error}") from error
 
@@ -159,21 +161,27 @@ class _Tail:
                 file.close()
         self._file = self._before = None
 
-    def _go_on(self, path: Path) -> Iterator[bytes]:
-        try:
-            following = _File(path)
-        except FileNotFoundError:  # put aside this very moment: it is found again the next time
-            return
-        if self._before:
-            self._before.close()
-        self._before, self._file = self._file, following
-        yield from following.lines()
+    def _next(self) -> _File | None:
+        """The file that came right after the one that was read last, if there is one."""
+        for path in self._successors():
+            try:
+                following = _File(path)
+            except FileNotFoundError:
+                continue
+            if following.is_at(path):
+                return following
+            # Another one was put aside this very moment: the next time tells where it is now.
+            following.close()
+            return None
+        return None
 
     def _successors(self) -> list[Path]:
-        """What came after the file that was read last, up to the one that is written to; all there is, at first."""
+        """Where what came after the file that was read last may be, the oldest first; at first, all there is."""
         aside = [rotated(self._path, number) for number in range(KEPT, 0, -1)]
         if self._file is None:
-            return [*(path for path in aside if path.exists()), self._path]
+            return [*aside, self._path]
+        if self._file.is_at(self._path):
+            return []
         mine = [index for index, path in enumerate(aside) if self._file.is_at(path)]
         # Nowhere: somebody else put it away, and what lies aside is older.
         return [*aside[mine[0] + 1 :], self._path] if mine else [self._path]

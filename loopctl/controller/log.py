@@ -10,7 +10,8 @@ from typing import Any
 
 from loopctl.controller.status import stamp
 from loopctl.model.events import ERROR, INFO, WARNING
-from loopctl.render.clean import mask, shown
+from loopctl.model.secrets import mask_value
+from loopctl.render.clean import shown
 
 __all__ = ["ERROR", "INFO", "WARNING", "Log"]
 
@@ -28,7 +29,7 @@ class Log:
         given = {name: value for name, value in fields.items() if value is not None}
         if self.as_json:
             line = {"ts": stamp(self.now()), "level": level, "message": message, **given}
-            self.write(mask(json.dumps(line, default=str)))
+            self.write(json.dumps({name: mask_value(value, name) for name, value in line.items()}, default=str))
             return
         words = " ".join(f"{name}={_word(value)}" for name, value in given.items())
         mark = {WARNING: "warning: ", ERROR: "error: "}.get(level, "")
