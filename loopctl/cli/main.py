@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "sessions": ("sessions", "sessions", "List, show, attach to, close and take over sessions."),
     "events": ("events", "events", "Show what happened."),
     "doctor": ("doctor", "doctor", "Check that everything that loopctl needs is there."),
+    "init": ("init", "init", "Write a first config and playbook, or print a unit for the controller."),
     "demo": ("demo", "demo", "See the main job on a scratch world, without any account."),
     "schema": ("documents", "schema", "Print the JSON schema of a kind of file."),
     "version": ("documents", "version", "Print the version."),
