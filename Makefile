@@ -31,7 +31,7 @@ demo: setup-run
 
 # The gh from PyPI comes last on PATH: the machine's own, where there is one, is what users have.
 test: setup-dev
-	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m pytest $(ARGS)
+	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 check: setup-dev
 	@sh .ci/check
