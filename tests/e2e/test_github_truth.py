@@ -267,6 +267,47 @@ def test_s57_titles_of_any_kind_on_a_stream_of_ascii(box: Box, hub: FakeGitHub) 
     assert box.run("apply", "close.yml", "-y", env=ascii_only).code == 0
 
 
+def test_s24_the_plan_names_what_keeps_a_session_open(box: Box, hub: FakeGitHub) -> None:
+    """Issue 1 is closed, its pull request 6 merged, its pull request 7 open; 7 has an agent of its own."""
+    hub.issue(REPO, 1, labels=("agent",))
+    assert box.run("apply", "start.yml", "-y").code == 0
+    hub.pull(REPO, 6, "MERGED", closes=(f"{REPO}#1",))
+    hub.pull(REPO, 7, labels=("agent",), closes=(f"{REPO}#1",))
+    # While the issue has its session, its pull request gets none of its own.
+    plan = box.run("plan", "start.yml", "--detailed-exitcode")
+    assert plan.code == 0, plan
+    hub.change(REPO, 1, state="CLOSED")
+    plan = box.run("plan", "close.yml", "--detailed-exitcode")
+    assert plan.code == 0, plan
+    assert f"{REF} is closed, but its pull request github:{REPO}#7 is open: its session stays" in plan.out
+    box.settings["routing"]["linkedItems"] = "own"
+    box.write_config()
+    assert box.run("plan", "close.yml", "--detailed-exitcode").code == 2
+    del box.settings["routing"]["linkedItems"]
+    box.write_config()
+    hub.change(REPO, 7, state="MERGED")
+    assert box.run("apply", "close.yml", "-y").code == 0
+    assert (box.record(REF)["status"], box.record(REF)["reason"]) == ("closed", "issue-closed")
+
+
+def test_s54_a_playbook_can_leave_converted_issues_alone(box: Box, hub: FakeGitHub) -> None:
+    for number in (1, 2):
+        hub.issue(REPO, number, labels=("agent",))
+    assert box.run("apply", "start.yml", "-y").code == 0
+    hub.change(REPO, 1, state="CLOSED", converted=True, locked=True)
+    hub.change(REPO, 2, state="CLOSED", converted=False, locked=True)
+    plan = box.run("plan", "close.yml", "--format", "json")
+    whys = [action["why"] for action in plan.json["actions"]]
+    assert [
+        why.startswith(f"issue closed as {word}") for why, word in zip(whys, ("converted", "completed"), strict=True)
+    ]
+    (play,) = json.loads(close_rule())
+    play["rules"][0]["when"] = "item.reason != 'converted'"
+    plan = box.run("plan", box.playbook("but.yml", json.dumps([play])), "--format", "json")
+    assert plan.code == 0, plan
+    assert [a["ref"] for a in plan.json["actions"]] == [f"github:{REPO}#2"]
+
+
 def test_a_transferred_issue_is_moved_along(box: Box, hub: FakeGitHub) -> None:
     hub.issue(REPO, 1, labels=("agent",))
     hub.issue("octo/new", 1, "CLOSED")

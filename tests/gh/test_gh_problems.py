@@ -33,6 +33,8 @@ class Problem:
 
 
 SAY = "#!/bin/sh\n"
+_PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
+NO_PROXY = dict.fromkeys(_PROXIES, "")
 PROBLEMS = {
     "not installed": Problem("gh was not found. Install gh, or put it on PATH.", env={"PATH": "/nonexistent"}),
     "too old": Problem(
@@ -50,12 +52,12 @@ PROBLEMS = {
     ),
     "wrong host": Problem(
         "check the network, that ghe.invalid is the right name, and HTTPS_PROXY",
-        env={"GH_CONFIG_DIR": "/nonexistent"},
+        env=NO_PROXY | {"GH_CONFIG_DIR": "/nonexistent"},
         host="ghe.invalid",
     ),
     "a proxy that is not there": Problem(
         "check the proxy in HTTPS_PROXY, and NO_PROXY",
-        env={"GH_CONFIG_DIR": "/nonexistent", "HTTPS_PROXY": "http://127.0.0.1:1"},
+        env=NO_PROXY | {"GH_CONFIG_DIR": "/nonexistent", "HTTPS_PROXY": "http://127.0.0.1:1"},
     ),
     "an unknown authority": Problem(
         "the certificate of github.com is not trusted here",
