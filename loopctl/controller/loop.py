@@ -106,19 +106,19 @@ class Controller:
         return EXIT_OK
 
     def _hinted(self, hint: Hint) -> None:
+        """Queue what has a session. What has none can only be started, which takes a look at everything."""
         loaded = self._reloader.loaded
         refs = [ref for ref in hint.refs if any(provider.owns(ref) for provider in loaded.world.providers)]
-        self._queue.hint(refs)
-        if refs and hint.may_start and starts_sessions(loaded.playbook) and not self._has_session(refs):
-            self._queue.hurry(WEBHOOK)
-
-    def _has_session(self, refs: list[WorkItemRef]) -> bool:
-        """Whether one of these items, of which the first are those that the others deliver, has an open session."""
         try:
-            records = self._world.registry.all()
+            records = [record for record in loaded.world.registry.all() if record.ref in refs]
         except LoopctlError:
-            return False
-        return any(record.ref in refs and record.status != CLOSED_STATUS for record in records)
+            self._queue.hint(refs)
+            return
+        self._queue.hint(dict.fromkeys(record.ref for record in records))
+        # The items of a hint belong together: one open session serves them all.
+        served = any(record.status != CLOSED_STATUS for record in records)
+        if refs and hint.may_start and not served and starts_sessions(loaded.playbook):
+            self._queue.hurry(WEBHOOK)
 
     def _turn(self, work: Work) -> Cycle:
         loaded = self._reloader.loaded

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from loopctl.controller.routing import Routed, route
-from loopctl.controller.status import STALLED, Snapshot, health
+from loopctl.controller.status import STALLED, Snapshot, age, health
 from loopctl.model.events import INFO, WARNING
 
 #: GitHub's own limit for a payload.
@@ -118,8 +118,12 @@ def build_app(desk: Desk, path: str, metrics: Callable[[Snapshot, Mapping[str, i
             return PlainTextResponse(f"{refused.reason}\n", refused.status)
 
     async def healthz(request: Request) -> Response:
-        state, why = health(desk.snapshot, now())
-        body = {"status": state, "why": why, "snapshot": desk.snapshot}
+        state, _ = health(desk.snapshot, now())
+        ages = {
+            f"last_{name}_age_seconds": round(age(desk.snapshot[key], now()), 1) if desk.snapshot.get(key) else None
+            for name, key in (("cycle", "turned_at"), ("good_cycle", "good_at"))
+        }
+        body = {"status": state, **ages, "queue_depth": desk.snapshot.get("queue_depth", 0)}
         return JSONResponse(body, 503 if state == STALLED else 200)
 
     async def show_metrics(request: Request) -> Response:

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -143,15 +144,17 @@ _START = [
 def test_a_start_needs_somebody_authorized(box: Box, hub: FakeGitHub) -> None:
     box.settings["routing"]["authorizedUsers"] = ["octocat"]
     box.write_config()
+    start_all(box, hub, 9)
     with Running(box, "start.yml", *NEVER, webhook=True) as controller:
         controller.said("looked", 1)
         hub.issue(REPO, 1, labels=("agent",))
         stranger = controller.deliver("issues", issue_event(f"{REPO}#1", "labeled", actor="mallory"))
         assert stranger.text == "ignored: unauthorized-actor\n"
         # A close is anybody's to tell of, and starts nothing.
-        controller.deliver("issues", issue_event(f"{REPO}#1", "closed", actor="mallory"))
+        for number in (1, 9):
+            controller.deliver("issues", issue_event(f"{REPO}#{number}", "closed", actor="mallory"))
         controller.said("looked", trigger="webhook")
-        assert box.records() == []
+        assert len(box.records()) == 1
         controller.deliver("issues", issue_event(f"{REPO}#1", "labeled"))
         controller.said("start changed")
         controller.stop()
@@ -395,3 +398,17 @@ def test_a_burst_of_deliveries(box: Box, hub: FakeGitHub) -> None:
 
 def _send(controller: Running, payload: object, secret: str, delivery: str) -> Answer:
     return controller.deliver("issues", payload, secret=secret, delivery=delivery)
+
+
+def test_a_registry_that_another_process_has_locked(box: Box, hub: FakeGitHub) -> None:
+    (one,) = start_all(box, hub, 1)
+    db = sqlite3.connect(box.state / "registry.db", isolation_level=None)
+    db.execute("BEGIN IMMEDIATE")
+    hub.change(REPO, 1, state="CLOSED")
+    with Running(box, "close.yml", "--interval", "1") as controller:
+        assert "database is locked" in controller.said("looked")["refused"]
+        assert box.session(one)["phase"] == "running"
+        db.execute("ROLLBACK")
+        db.close()
+        wait_retained(box, one)
+        assert controller.stop() == 0

@@ -292,6 +292,34 @@ def test_hints_about_what_nobody_looks_at_are_nothing(world: FakeWorld) -> None:
     assert len(desk.cycles) == 1
 
 
+def test_a_stranger_cannot_make_it_work(world: FakeWorld) -> None:
+    """Items without a session that are closed and closed again: not one look."""
+    for number in range(1, 50):
+        world.item(f"demo/app#{number}", "closed")
+    desk = Desk(world, both(), interval=3600)
+    desk.run(1)
+    asked = len(world.provider.questions)
+    for moment in range(1, 100):
+        desk.at(moment, lambda moment=moment: desk.hint(f"demo/app#{1 + moment % 49}"))  # type: ignore[misc]
+    desk.run(200)
+    assert (len(desk.cycles), len(world.provider.questions)) == (1, asked)
+
+
+def test_a_hint_while_the_registry_cannot_be_read_is_kept(world: FakeWorld) -> None:
+    world.item("demo/app#1")
+    agent = world.session("demo/app#1")
+    desk = Desk(world, ending(), interval=3600)
+
+    def close() -> None:
+        world.item("demo/app#1", "closed")
+        world.faults.fail("registry", "all", 1, RAISE, "database is locked")
+        desk.hint("demo/app#1")
+
+    desk.at(1, close)
+    desk.run(60)
+    assert world.phase(agent) == "retained"
+
+
 def _broken(expression_fails_for: str) -> Playbook:
     class Expression:
         names = frozenset({"item"})

@@ -343,6 +343,8 @@ def test_health_from_a_snapshot(own: Any) -> None:
     assert shows(200, "degraded", whole_is_good=False)
     assert shows(503, "stalled", turned_at=stamp(now - timedelta(hours=1)))
     assert "loopctl_up 0.0" in post.ask("GET", "/metrics")[1]
+    body = json.loads(post.ask("GET", "/healthz")[1])
+    assert body["last_cycle_age_seconds"] > 3000 > body["last_good_cycle_age_seconds"]
 
 
 def test_it_ends_with_its_worker(own: Any) -> None:

@@ -1,0 +1,83 @@
+"""`loopctl run` and `status` as commands: what they need, what they refuse."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from loopctl.adapters.registry_lock import APPLY, CONTROLLER, hold_lock, holder
+from loopctl.errors import RefusedError
+
+EXTRA = ("gidgethub", "prometheus_client", "starlette", "uvicorn", "watchfiles")
+
+
+def now() -> datetime:
+    return datetime(2026, 7, 25, tzinfo=UTC)
+
+
+def without_the_extra(folder: Path, *args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run loopctl where the packages of the extra are not installed."""
+    blocked = (
+        "import sys\n"
+        "class Gone:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.partition('.')[0] in {EXTRA!r}: raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Gone())\n"
+        "import importlib.util\n"
+        "real = importlib.util.find_spec\n"
+        f"importlib.util.find_spec = lambda name, package=None: None if name in {EXTRA!r} else real(name, package)\n"
+        "from loopctl.cli.main import main\n"
+        f"main({list(args)!r})\n"
+    )
+    home = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(folder / "state"), **(env or {})}
+    command = [sys.executable, "-c", blocked]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=home, check=False, timeout=60)
+
+
+def test_polling_needs_no_extra(tmp_path: Path) -> None:
+    done = without_the_extra(tmp_path, "run", "close-ended-items", "--once")
+    assert done.returncode == 0, done
+    assert '"message": "looked"' in done.stderr
+    assert done.stdout == ""
+
+
+def test_webhooks_say_which_extra_they_need(tmp_path: Path) -> None:
+    done = without_the_extra(tmp_path, "run", "close-ended-items", "--webhook", env={"THE_LOOP_GH_WEBHOOK_SECRET": "x"})
+    assert done.returncode == 64, done
+    assert "loopctl[serve]" in done.stderr
+
+
+@pytest.mark.parametrize("args", [("--once", "--webhook"), ("--insecure",), ("--interval", "0")])
+def test_what_does_not_fit_together(tmp_path: Path, args: tuple[str, ...]) -> None:
+    assert without_the_extra(tmp_path, "run", "close-ended-items", *args).returncode == 64
+
+
+def test_a_wrong_playbook_is_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "p.yml").write_text("- rules: 5\n")
+    done = without_the_extra(tmp_path, "run", "p.yml")
+    assert done.returncode == 65
+    assert "p.yml:1:" in done.stderr
+
+
+def test_status_without_a_controller(tmp_path: Path) -> None:
+    done = without_the_extra(tmp_path, "status")
+    assert (done.returncode, done.stdout.split()[0]) == (1, "stopped")
+    assert not (tmp_path / "state").exists()
+
+
+def test_the_locks_are_two(tmp_path: Path) -> None:
+    with hold_lock(tmp_path, 0, now, CONTROLLER):
+        with hold_lock(tmp_path, 0, now, APPLY):
+            assert holder(tmp_path, APPLY)
+        assert holder(tmp_path, APPLY) == ""
+        assert "since 2026-07-25T00:00:00Z" in holder(tmp_path, CONTROLLER)
+        with (
+            pytest.raises(RefusedError, match=r"another controller runs for .*pid"),
+            hold_lock(tmp_path, 0, now, CONTROLLER),
+        ):
+            pass
+    assert holder(tmp_path, CONTROLLER) == ""
