@@ -18,8 +18,8 @@ MARK = re.compile(r"[0-9a-f-]{0,64}\Z")
 _OLDEST = (3, 2)
 _EPITAPH = re.compile(rb"Pane is dead(?: \(.*\))?")
 
-# Only ids and numbers come before the two texts, and the separator is taken out of the first of these, so the name
-# (always last) may hold anything. The separator is printable: tmux 3.4 and later print control characters as
+# Only ids and numbers come before the texts, and the separator is taken out of all but the last, so the name
+# (always last) may hold anything. A ref has no character outside of ! to z; a mark that does was not ours. The separator is printable: tmux 3.4 and later print control characters as
 # \037 or _, and a C locale loses the rest.
 _FIELDS = (
     "pid",
@@ -41,6 +41,7 @@ _FIELDS = (
     "pane_width",
     "remain-on-exit",
     "s/[^0-9a-f-]/_/:@loopctl_id",
+    "s/[^!-z]/_/:@loopctl_ref",
     "s/[|]/_/:pane_current_command",
     "session_name",
 )
@@ -144,6 +145,7 @@ def parse_pane(line: str) -> tuple[ServerId, str, Pane] | None:
             exit_status=int(field["pane_dead_status"]) if field["pane_dead_status"] else None,
             exit_signal=_signal_number(field["pane_dead_signal"]),
             command=field["s/[|]/_/:pane_current_command"],
+            ref_mark=field["s/[^!-z]/_/:@loopctl_ref"],
         )
     except ValueError:
         return None

@@ -12,7 +12,8 @@ from loopctl.cli.output import out, say
 from loopctl.cli.session_words import attach_command, find, one_rule
 from loopctl.cli.sessions_move import move
 from loopctl.cli.sessions_pause import pause, resume
-from loopctl.cli.sessions_take import import_, register
+from loopctl.cli.sessions_rebuild import rebuild
+from loopctl.cli.sessions_take import adopt, import_, register
 from loopctl.errors import EXIT_OK, LoopctlError, UsageError
 from loopctl.model.facts import Unknown
 from loopctl.model.observed import Observation
@@ -31,10 +32,12 @@ def sessions() -> None:
 
 
 sessions.add_command(register)
+sessions.add_command(adopt)
 sessions.add_command(import_)
 sessions.add_command(move)
 sessions.add_command(pause)
 sessions.add_command(resume)
+sessions.add_command(rebuild)
 
 
 @sessions.command("list")
@@ -46,6 +49,7 @@ def list_(config: str | None, unmanaged: bool, form: str) -> None:
     from loopctl.cli.wiring import Setup
     from loopctl.model.encode import record_to_dict
     from loopctl.observe import observe
+    from loopctl.render.clean import shown
     from loopctl.render.json import json_text
     from loopctl.render.sessions import sessions_text
 
@@ -56,13 +60,16 @@ def list_(config: str | None, unmanaged: bool, form: str) -> None:
     if form == "json":
         rows = [record_to_dict(view, attach[view.record.id]) for view in views]
         strays = [
-            {"socket": s.socket, "session": s.pane.session, "pane": s.pane.pane_id} for s in observation.unmanaged
+            {"socket": s.socket, "session": s.pane.session, "pane": s.pane.pane_id, "marked_for": s.pane.ref_mark}
+            for s in observation.unmanaged
         ]
         out(json_text({"sessions": rows} | ({"unmanaged": strays} if unmanaged else {})))
         return
     out(sessions_text(views, attach, setup.view()))
     for stray in observation.unmanaged if unmanaged else ():
-        out(f"unmanaged  {stray.pane.session}  {stray.pane.pane_id}  {stray.socket}\n")
+        lost = f"marked for {stray.pane.ref_mark}: see `loopctl sessions rebuild`" if stray.pane.mark else ""
+        words = ("unmanaged", stray.pane.session, stray.pane.pane_id, stray.socket, lost)
+        out("  ".join(shown(word) for word in words if word) + "\n")
 
 
 @sessions.command(short_help="Show all that is known of a session.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,15 +67,17 @@ def register(
             msg = f"{option} {value!r}: letters, digits, '.', '_' and '-' only, and no '-' in front"
             raise UsageError(msg)
     setup = Setup.load(config, "sessions register")
-    request = TakeOver(
-        parse_ref(ref), harness, harness_session_id=harness_session_id, cwd=_absolute(cwd), runner=runner
-    )
+    request = TakeOver(parse_ref(ref), harness, harness_session_id=harness_session_id, cwd=absolute(cwd), runner=runner)
     if runner == "tmux":
         request = _located(request, name, pane, socket, setup.world.socket)
     elif name or pane or socket:
         msg = f"--name, --pane and --socket say where a tmux session is; --runner {runner} has none"
         raise UsageError(msg)
     _show(setup, take_over(request, setup.world), form)
+
+
+adopt = copy(register)
+adopt.name, adopt.short_help = "adopt", "Another name of register."
 
 
 @click.command("import", short_help="Take over the sessions of the-loop.")
@@ -96,7 +99,7 @@ def import_(folder: str, config: str | None, socket: str | None, dry_run: bool, 
 
     setup = Setup.load(config, "sessions import")
     found = read_the_loop(folder)
-    where = _absolute(socket) or default_server(os.environ, os.getuid())
+    where = absolute(socket) or default_server(os.environ, os.getuid())
     rows = import_records(found.records, where, setup.world, dry_run=dry_run)
     if form == "json":
         from loopctl.render.json import json_text
@@ -128,16 +131,17 @@ def _located(request: TakeOver, name: str | None, pane: str | None, socket: str 
         msg = f"--pane {pane!r}: a pane's id is % and a number"
         raise UsageError(msg)
     if name or pane:
-        return replace(request, name=name or "", pane=pane or "", socket=_absolute(socket) or own)
+        return replace(request, name=name or "", pane=pane or "", socket=absolute(socket) or own)
     here = current_pane(os.environ)
-    if here is None or (socket and _absolute(socket) != here[0]):
+    if here is None or (socket and absolute(socket) != here[0]):
         msg = "which session? name it with --name or --pane, or run this inside its pane"
         raise UsageError(msg, hint="tmux list-panes -a shows sessions and panes")
     say(f"taking the pane that this runs in: {here[2]} at {here[0]}")
     return replace(request, socket=here[0], server_pid=here[1], pane=here[2], cwd=request.cwd or str(Path.cwd()))
 
 
-def _absolute(path: str | None) -> str:
+def absolute(path: str | None) -> str:
+    """A path as the user wrote it, from the root on; "" for none."""
     return os.path.abspath(Path(path).expanduser()) if path else ""  # noqa: PTH100 - without resolving links
 
 

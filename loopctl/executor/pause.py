@@ -44,8 +44,8 @@ def pause_all(actions: Sequence[tuple[Action, SessionRecord]], world: World) -> 
 
 def _become(status: str, record: SessionRecord, world: World) -> bool:
     """Write the status over whatever else the row has become meanwhile."""
-    now: SessionRecord | None = record
     for _ in range(_TRIES):
+        now = next((other for other in world.registry.all() if other.id == record.id), None)
         if now is None:
             raise StateError(f"the session of {record.ref} has vanished from the registry")
         if now.status == CLOSED_STATUS:
@@ -56,7 +56,6 @@ def _become(status: str, record: SessionRecord, world: World) -> bool:
         if world.registry.replace(replace(now, status=status)):
             _announce(record, status, world)
             return True
-        now = next((other for other in world.registry.all() if other.id == record.id), None)
     raise StateError(f"the record of {record.ref} keeps changing", hint="try again")
 
 

@@ -87,7 +87,8 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """One pane as tmux lists it. `mark` is the session's @loopctl_id, `since` the session's birth (epoch seconds)."""
+    """One pane as tmux lists it. `mark` is the session's @loopctl_id and `ref_mark` its @loopctl_ref, both as they stand there;
+    `since` is the session's birth (epoch seconds)."""
 
     session_id: str
     window_id: str
@@ -108,6 +109,7 @@ class Pane:
     exit_signal: int | None = None
     command: str = ""
     path: str = ""
+    ref_mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

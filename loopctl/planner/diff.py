@@ -75,7 +75,7 @@ def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Obs
         actions=tuple(actions),
         held=tuple(held),
         unchanged=len(calm - busy),
-        outside=tuple(dict.fromkeys(outside)),
+        outside=tuple(ref for ref in dict.fromkeys(outside) if ref not in {action.ref for action in actions}),
         notes=(*kept, *_notes(observation)),
         problems=tuple(f"{name}: {reason}" for name, reason in sorted(observation.problems.items())),
     )

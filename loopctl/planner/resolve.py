@@ -16,6 +16,8 @@ from loopctl.planner.match import Verdict, matches
 
 # Quieter wins, and ending is a direction: what is further along wins.
 _FURTHER = {PAUSE: 1, RETAIN: 2, REMOVE: 3}
+# What rules about the same subject have to agree on; `keep_last` is each rule's own.
+_KEYS = tuple(field.name for field in fields(Ensure) if field.name != "keep_last")
 # A real doubt outweighs a question that was not asked, and that one a ref that nobody answers for.
 _RANK = {UNASKED: 1, OUTSIDE: 2}
 
@@ -89,15 +91,15 @@ def _resolve_side(verdicts: list[tuple[_Asked, Verdict]], subject: Subject) -> R
     wanted = [(one.play, one.rule) for one, verdict in verdicts if verdict is True]
     doubts = [(one.rule, verdict) for one, verdict in verdicts if isinstance(verdict, Unknown)]
     acting = any(_matters(rule, subject) for _, rule in wanted)
-    # A doubtful rule that could ask for nothing new is idle, unless another acts: then they might disagree.
-    weighty = [doubt for rule, doubt in doubts if acting or _matters(rule, subject)]
+    composed = _compose(subject, wanted)
+    ensure = composed.desired.ensure if acting and composed.desired else None
+    # A doubtful rule that could ask for nothing new is idle; where others act, one that could change what they ask for is not.
+    weighty = [d for rule, d in doubts if (_adds(rule.ensure, ensure) if ensure else _matters(rule, subject))]
     if weighty:
         return Resolution(subject, doubt=min(weighty, key=lambda d: (_RANK.get(d.kind, 0), d.reason)))
-    if not wanted:
-        return Resolution(subject)
     if acting and subject.session and isinstance(subject.session.sighting, Unknown):
         return Resolution(subject, doubt=subject.session.sighting)
-    return _compose(subject, wanted)
+    return composed
 
 
 def _rules(plays: list[Play], observation: Observation) -> Iterator[_Asked]:
@@ -129,23 +131,41 @@ def _matters(rule: Rule, subject: Subject) -> bool:
     return not (phase == UNDEAD and rule.ensure.kill_harness is False and read_only)
 
 
+def _adds(more: Ensure, ensure: Ensure) -> bool:
+    """Whether a rule would change this end state, or contradict it."""
+    states = (more.session or "", ensure.session or "")
+    if RUN in states and not set(ENDS).isdisjoint(states):
+        return True
+    if _FURTHER.get(states[0], 0) > _FURTHER.get(states[1], 0):
+        return True
+    return any(
+        getattr(more, key) is not None and _value(more, key) != _value(ensure, key) for key in _KEYS if key != "session"
+    )
+
+
+def _value(ensure: Ensure, key: str) -> object:
+    """A value that can be compared: of a template its text."""
+    value = getattr(ensure, key)
+    return getattr(value, "source", value)
+
+
 def _compose(subject: Subject, wanted: list[tuple[Play, Rule]]) -> Resolution:
+    if not wanted:
+        return Resolution(subject)
     wanted = sorted(wanted, key=lambda pair: (-_FURTHER.get(pair[1].ensure.session or "", 0), pair[1].position))
     states = {rule.ensure.session for _, rule in wanted if rule.ensure.session}
     if RUN in states and not states.isdisjoint(ENDS):
         return _conflict(subject, "session", wanted)
     merged: dict[str, object] = {}
-    for field in fields(Ensure):
-        if field.name == "keep_last":
-            continue
+    for key in _KEYS:
         values: dict[object, None] = {}
         for _, rule in wanted:
-            value = getattr(rule.ensure, field.name)
+            value = getattr(rule.ensure, key)
             if value is not None:
-                values[getattr(value, "source", value)] = None
-                merged.setdefault(field.name, value)
-        if len(values) > 1 and field.name != "session":
-            return _conflict(subject, field.name, wanted)
+                values[_value(rule.ensure, key)] = None
+                merged.setdefault(key, value)
+        if len(values) > 1 and key != "session":
+            return _conflict(subject, key, wanted)
     play, rule = wanted[0]
     return Resolution(subject, Desired(Ensure(**merged), rule, play))  # type: ignore[arg-type]
 

@@ -224,4 +224,5 @@ def _shown(session: SimSession, pane: SimPane, command: str) -> Pane:
         attached=session.attached,
         since=session.since,
         command="" if pane.dead else command,
+        ref_mark=session.ref,
     )

@@ -52,7 +52,8 @@ def test_a_started_pane_is_listed_with_its_mark_and_stays_when_it_ends(stage: St
     assert seen.server == made.server
     (pane,) = seen.panes
     assert (pane.pane_id, pane.session_id, pane.session) == (made.pane.pane_id, made.pane.session_id, "loop-1")
-    assert (pane.mark, pane.remain_on_exit, pane.input_off, pane.dead) == (wanted.id, "on", False, False)
+    assert (pane.mark, pane.ref_mark) == (wanted.id, str(REF))
+    assert (pane.remain_on_exit, pane.input_off, pane.dead) == ("on", False, False)
     stage.end(pane)
     assert pane_of(stage, "loop-1").dead
 

@@ -98,6 +98,24 @@ def test_a_phase_that_was_not_seen_is_unknown() -> None:
     assert verdict(Match(session=SessionMatch(phase=("absent",))), Known(ITEM)) is True
 
 
+@pytest.mark.parametrize(
+    ("record", "holds"),
+    [
+        (SessionRecord("a-1", REF, "desk", "claude"), False),
+        (SessionRecord("a-1", REF, "desk", "claude", "closed", closed_at=NOW - timedelta(seconds=60)), True),
+        (SessionRecord("a-1", REF, "desk", "claude", "closed", closed_at=NOW - timedelta(seconds=59)), False),
+        # Nobody wrote down when; it was written last when it was closed, or later.
+        (SessionRecord("a-1", REF, "desk", "claude", "closed", updated_at=NOW - timedelta(seconds=60)), True),
+        (SessionRecord("a-1", REF, "desk", "claude", "closed", updated_at=NOW - timedelta(seconds=59)), False),
+        (SessionRecord("a-1", REF, "desk", "claude", "closed"), Unknown("when the session was closed is not known")),
+    ],
+)
+def test_how_long_a_session_is_closed_is_its_record_s_word(record: SessionRecord, holds: Verdict) -> None:
+    match = Match(session=SessionMatch(closed_for=60.0))
+    assert verdict(match, SILENT, SessionView(record, Unknown("tmux did not answer"))) == holds
+    assert verdict(match, SILENT) is False
+
+
 @dataclass(frozen=True)
 class Expression:
     answer: object
