@@ -237,6 +237,39 @@ def test_a_stop_between_look_and_apply_changes_nothing(world: FakeWorld, monkeyp
     desk.run(INTERVAL)
     assert world.phase(agent) == "running"
     assert desk.cycles[-1]["stopped"] is True
+    assert world.journal.of("apply.started") == []
+
+
+def test_a_hint_while_another_apply_is_at_work_is_kept(world: FakeWorld) -> None:
+    world.item("demo/app#1")
+    agent = world.session("demo/app#1")
+    desk = Desk(world, ending(), interval=3600)
+
+    def close() -> None:
+        world.item("demo/app#1", "closed")
+        world.registry.holder = "loopctl apply, pid 7"
+        desk.hint("demo/app#1")
+
+    desk.at(1, close)
+    desk.at(5, lambda: setattr(world.registry, "holder", ""))
+    desk.run(60)
+    assert world.phase(agent) == "retained"
+
+
+def test_a_stranger_cannot_bring_a_reopened_item_back(world: FakeWorld) -> None:
+    """Its record is there, so the hint is followed; but only somebody authorised, or the timer, starts it anew."""
+    world.item("demo/app#1", "closed")
+    world.session("demo/app#1", "retained")
+    desk = Desk(world, both(), interval=3600)
+    desk.run(1)
+    world.item("demo/app#1", labels=["loop"])
+    desk.at(1, lambda: desk.hint("demo/app#1", may_start=False))
+    desk.run(60)
+    assert [cycle["trigger"] for cycle in desk.cycles] == ["poll", "webhook"]
+    assert len(world.registry.records) == 1
+    desk.at(1, lambda: desk.hint("demo/app#1", may_start=True))
+    desk.run(60)
+    assert len(world.registry.records) == 2
 
 
 def test_a_start_waits_for_a_look_at_everything(world: FakeWorld) -> None:
