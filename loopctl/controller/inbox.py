@@ -181,4 +181,4 @@ def _message(line: bytes) -> Mapping[str, Any]:
 
 def _hint(message: Mapping[str, Any]) -> Hint:
     refs = tuple(WorkItemRef.parse(text) for text in message.get("refs", ()))
-    return Hint(refs, may_start=message.get("may_start") is True)
+    return Hint(refs, message.get("may_start") is True, message.get("ended") is True)

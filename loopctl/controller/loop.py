@@ -25,10 +25,12 @@ _LONGEST_WAIT = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Somebody said that these items are worth a look; `may_start` says that they may be started for it."""
+    """Somebody said that these items are worth a look: `ended` that the last of them has ended (the others are what it
+    delivers), `may_start` that they may be started."""
 
     refs: tuple[WorkItemRef, ...] = ()
     may_start: bool = False
+    ended: bool = False
 
 
 class Inbox(Protocol):
@@ -112,11 +114,12 @@ class Controller:
         try:
             records = [record for record in loaded.world.registry.all() if record.ref in refs]
         except LoopctlError:
-            self._queue.hint(refs)
+            self._queue.hint(refs, ended=hint.ended)
             return
-        self._queue.hint(dict.fromkeys(record.ref for record in records))
+        served = {record.ref for record in records if record.status != CLOSED_STATUS}
+        for ref in dict.fromkeys(record.ref for record in records):
+            self._queue.hint([ref], ended=hint.ended and ref == hint.refs[-1] and ref in served)
         # The items of a hint belong together: one open session serves them all.
-        served = any(record.status != CLOSED_STATUS for record in records)
         if refs and hint.may_start and not served and starts_sessions(loaded.playbook):
             self._queue.hurry(WEBHOOK)
 
@@ -154,16 +157,25 @@ class Controller:
         troubled = cycle.troubled
         if nothing_done and not cycle.work.everything:
             troubled = dict.fromkeys(cycle.work.refs, False) | troubled
-        for ref in cycle.work.refs - troubled.keys() - set(cycle.put_off):
+        unconfirmed = self._unconfirmed(cycle) - troubled.keys()
+        for ref in cycle.work.refs - troubled.keys() - unconfirmed - set(cycle.put_off):
             self._queue.worked(ref)
+        for ref in unconfirmed:
+            # What GitHub says may lag behind what it sends.
+            self._queue.failed(ref, blocks=False, ended=True)
         for result in cycle.outcome.results:
             if result.action.ref not in troubled:
                 self._queue.worked(result.action.ref)
         for ref, failed in troubled.items():
-            delay = self._queue.failed(ref, blocks=failed)
+            delay = self._queue.failed(ref, blocks=failed, ended=ref in cycle.work.ended)
             self._log(
                 WARNING, "will try again", ref=str(ref), attempt=self._queue.attempts(ref), seconds=round(delay, 1)
             )
+
+    def _unconfirmed(self, cycle: Cycle) -> set[WorkItemRef]:
+        """Items of which an end was told, and that have not ended as far as could be seen."""
+        ending = {result.action.ref for result in cycle.outcome.results}
+        return set(cycle.work.ended) - ending - set(cycle.put_off)
 
     def _report(self, cycle: Cycle) -> None:
         found = summary(cycle)

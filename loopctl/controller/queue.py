@@ -28,10 +28,11 @@ LONGEST_DELAY = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one cycle is for, and what asked for it (poll, webhook, retry, reload)."""
+    """What one cycle is for, and what asked for it (poll, webhook, retry, reload). Of `ended` an end was told."""
 
     everything: bool = False
     refs: frozenset[WorkItemRef] = frozenset()
+    ended: frozenset[WorkItemRef] = frozenset()
     triggers: tuple[str, ...] = (POLL,)
 
     def accepts(self, ref: WorkItemRef) -> bool:
@@ -46,6 +47,7 @@ class _Trouble:
     attempts: int
     due: float
     blocks: bool
+    ended: bool = False
 
 
 @dataclass(slots=True)
@@ -66,14 +68,14 @@ class Queue:
     _next_poll: float = float("-inf")
     _poll_trigger: str = POLL
     _poll_failures: int = 0
-    _waiting: dict[WorkItemRef, None] = field(default_factory=dict)
+    _waiting: dict[WorkItemRef, bool] = field(default_factory=dict)
     _trouble: dict[WorkItemRef, _Trouble] = field(default_factory=dict)
 
-    def hint(self, refs: Iterable[WorkItemRef]) -> None:
-        """Somebody says that these items are worth a look."""
+    def hint(self, refs: Iterable[WorkItemRef], *, ended: bool = False) -> None:
+        """Somebody says that these items are worth a look, or even that they have ended."""
         for ref in refs:
             if ref in self._waiting or len(self._waiting) < MOST_WAITING:
-                self._waiting[ref] = None
+                self._waiting[ref] = self._waiting.get(ref, False) or ended
             else:
                 self.dropped += 1
 
@@ -94,10 +96,10 @@ class Queue:
         hinted = [ref for ref in self._waiting if not self.is_blocked(ref)][:MOST_AT_ONCE]
         retried = [ref for ref, t in self._trouble.items() if self._retries(t) and t.due <= now and ref not in hinted]
         refs = [*hinted, *retried][:MOST_AT_ONCE]
-        for ref in refs:
-            self._waiting.pop(ref, None)
+        # Each is popped, also where its trouble says enough already.
+        ended = [ref for ref in refs if self._waiting.pop(ref, False) | self._told_of_its_end(ref)]
         triggers = (WEBHOOK,) * bool(hinted) + (RETRY,) * bool(retried)
-        return Work(refs=frozenset(refs), triggers=triggers) if refs else None
+        return Work(refs=frozenset(refs), ended=frozenset(ended), triggers=triggers) if refs else None
 
     def seconds(self) -> float:
         """How long nothing will be due, unless a hint comes."""
@@ -106,14 +108,14 @@ class Queue:
         due = [t.due for ref, t in self._trouble.items() if self._retries(t) or ref in self._waiting]
         return max(0.0, min([self._next_poll, *due]) - self.clock())
 
-    def failed(self, ref: WorkItemRef, *, blocks: bool) -> float:
+    def failed(self, ref: WorkItemRef, *, blocks: bool, ended: bool = False) -> float:
         """The item did not work out: try it again later and later. `blocks` keeps it out of other cycles until then.
 
         Returns the seconds until then.
         """
         attempts = self.attempts(ref) + 1
         delay = self._delay(attempts)
-        self._trouble[ref] = _Trouble(attempts, self.clock() + delay, blocks)
+        self._trouble[ref] = _Trouble(attempts, self.clock() + delay, blocks, ended)
         return delay
 
     def worked(self, ref: WorkItemRef) -> None:
@@ -151,6 +153,10 @@ class Queue:
     def depth(self) -> int:
         """How many items wait for a look or for their next try."""
         return len(self._waiting.keys() | self._trouble.keys())
+
+    def _told_of_its_end(self, ref: WorkItemRef) -> bool:
+        trouble = self._trouble.get(ref)
+        return trouble is not None and trouble.ended
 
     def _delay(self, attempts: int) -> float:
         # Never the same for two items, or for two controllers.

@@ -68,7 +68,7 @@ class Desk:
     snapshot: Snapshot = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     bytes_held: int = 0
-    pending: OrderedDict[tuple[tuple[str, ...], bool], None] = field(default_factory=OrderedDict)
+    pending: OrderedDict[tuple[tuple[str, ...], bool, bool], None] = field(default_factory=OrderedDict)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     _seen: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
@@ -85,7 +85,7 @@ class Desk:
     def hand_over(self, routed: Routed) -> None:
         """Put a hint where the worker gets it; the same hint twice is one."""
         if len(self.pending) < _MOST_PENDING:
-            self.pending[tuple(map(str, routed.refs)), routed.may_start] = None
+            self.pending[tuple(map(str, routed.refs)), routed.may_start, routed.ends] = None
             self.news.set()
 
     async def hints(self) -> AsyncIterator[bytes]:
@@ -94,8 +94,8 @@ class Desk:
             await self.news.wait()
             self.news.clear()
             while self.pending:
-                (refs, may_start), _ = self.pending.popitem(last=False)
-                yield json.dumps({"refs": refs, "may_start": may_start}).encode() + b"\n"
+                (refs, may_start, ended), _ = self.pending.popitem(last=False)
+                yield json.dumps({"refs": refs, "may_start": may_start, "ended": ended}).encode() + b"\n"
 
 
 def build_app(desk: Desk, path: str, metrics: Callable[[Snapshot, Mapping[str, int]], bytes], now: Any) -> Starlette:

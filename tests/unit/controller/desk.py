@@ -85,8 +85,8 @@ class Desk:
     def at(self, seconds: float, what: Callable[[], object]) -> None:
         self._plans.append((self.world.machine.time + seconds, what))
 
-    def hint(self, *refs: str, may_start: bool = False) -> None:
-        self._hints.append(Hint(tuple(WorkItemRef.parse(ref, "items") for ref in refs), may_start))
+    def hint(self, *refs: str, may_start: bool = False, ended: bool = False) -> None:
+        self._hints.append(Hint(tuple(WorkItemRef.parse(ref, "items") for ref in refs), may_start, ended))
 
     def run(self, seconds: float) -> int:
         self._end, self.stopping = self.world.machine.time + seconds, False

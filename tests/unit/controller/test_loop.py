@@ -316,6 +316,43 @@ def test_a_held_hint_is_followed_up(world: FakeWorld) -> None:
     assert "retry" in {cycle["trigger"] for cycle in desk.cycles}
 
 
+def test_github_may_lag_behind_what_it_sends(world: FakeWorld) -> None:
+    """An end that is told and not confirmed yet is asked about again, a few times."""
+    world.item("demo/app#1")
+    agent = world.session("demo/app#1")
+    desk = Desk(world, ending(), interval=3600)
+    desk.at(1, lambda: desk.hint("demo/app#1", ended=True))
+    desk.at(6, lambda: world.item("demo/app#1", "closed"))
+    desk.run(60)
+    assert world.phase(agent) == "retained"
+    assert [cycle["trigger"] for cycle in desk.cycles] == ["poll", "webhook", "retry", "retry"]
+
+
+def test_the_end_of_a_pull_request_is_not_that_of_its_issue(world: FakeWorld) -> None:
+    world.item("demo/app#5")
+    agent = world.session("demo/app#5")
+    world.item("demo/app#6", "merged")
+    desk = Desk(world, ending(), interval=3600)
+    desk.at(1, lambda: desk.hint("demo/app#5", "demo/app#6", ended=True))
+    desk.run(600)
+    assert world.phase(agent) == "running"
+    assert [cycle["trigger"] for cycle in desk.cycles] == ["poll", "webhook"]
+
+
+def test_an_end_that_never_comes_is_not_waited_for(world: FakeWorld) -> None:
+    world.item("demo/app#1")
+    agent = world.session("demo/app#1")
+    desk = Desk(world, ending(), interval=36_000)
+    for moment in (1, 2, 3):
+        desk.at(moment, lambda: desk.hint("demo/app#1", ended=True))
+    desk.run(3600)
+    assert world.phase(agent) == "running"
+    assert len(desk.cycles) <= 1 + 3 + 3
+    before = len(desk.cycles)
+    desk.run(3600)
+    assert len(desk.cycles) == before
+
+
 def test_hints_about_what_nobody_looks_at_are_nothing(world: FakeWorld) -> None:
     agent = world.session("demo/app#1")
     world.provider.outside.add(agent.ref)
