@@ -8,7 +8,9 @@ import re
 import shutil
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,18 +50,22 @@ def _download(folder: Path) -> str:
         return "there is no npm here"
     folder.mkdir(parents=True, exist_ok=True)
     argv = [npm, "pack", PACKAGE, "--silent", "--ignore-scripts"]
-    try:
-        done = subprocess.run(argv, cwd=folder, env=_ENVIRON, capture_output=True, text=True, timeout=120, check=False)
-    except subprocess.TimeoutExpired:
-        return "npm did not answer within 120 s"
-    packed = next(folder.glob("*.tgz"), None)
-    if done.returncode or packed is None:
-        return (done.stderr.strip().splitlines() or ["npm failed"])[-1]
-    with tarfile.open(packed) as archive:
-        archive.extractall(folder / "part", filter="data")
-    (folder / "part" / "package").rename(folder / "package")
-    packed.unlink()
-    return ""
+    # Tests may run side by side: whoever is first puts it into its place whole.
+    with tempfile.TemporaryDirectory(dir=folder) as mine:
+        try:
+            done = subprocess.run(
+                argv, cwd=mine, env=_ENVIRON, capture_output=True, text=True, timeout=120, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return "npm did not answer within 120 s"
+        packed = next(Path(mine).glob("*.tgz"), None)
+        if done.returncode or packed is None:
+            return (done.stderr.strip().splitlines() or ["npm failed"])[-1]
+        with tarfile.open(packed) as archive:
+            archive.extractall(mine, filter="data")
+        with suppress(OSError):
+            Path(mine, "package").rename(folder / "package")
+    return "" if (folder / "package").exists() else "it could not be put into its place"
 
 
 def each(examples: Examples) -> Iterator[tuple[str, str, dict[str, Any]]]:
