@@ -344,6 +344,8 @@ def _why(subject: Subject, observation: Observation) -> str:
         parts.append(f"{noun} {item.state}{reason} {ago(item.closed_at, observation.now)}".rstrip() + where)
     if subject.phase in _DRIFT:
         parts.append(_DRIFT[subject.phase])
+    if subject.phase == RETAINED and subject.record:
+        parts.append(f"session closed {ago(subject.record.closed_at, observation.now)}".rstrip())
     return "; ".join(parts) or "asked for"
 
 

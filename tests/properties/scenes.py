@@ -13,6 +13,7 @@ from loopctl.model.processes import ProcessId
 from loopctl.model.rules import (
     DISCARDED,
     KEPT,
+    PAUSE,
     REMOVE,
     RETAIN,
     RUN,
@@ -215,7 +216,7 @@ def build(scene: Scene) -> Built:
             item.state,
             kind=item.kind,
             labels=("loop",) if item.labelled else (),
-            node_id="node" if item.node else "",
+            node_id=f"node-{item.number}" if item.node else "",
             silent="the provider is silent" if item.silence == "unknown" else "",
         )
         if item.silence == "omitted":
@@ -247,7 +248,7 @@ def _add(world: FakeWorld, ref: str, item: Item, session: Session) -> SimRecord:
         origin=session.origin,
         machine=session.machine,
         runner=session.runner,
-        node_id={"": "", "same": "node", "other": "former-node"}[item.node],
+        node_id={"": "", "same": f"node-{item.number}", "other": "former-node"}[item.node],
     )
     if made.pane is None or made.session is None:
         return made
@@ -286,7 +287,7 @@ def _spoil(world: FakeWorld, session: Session, made: SimRecord) -> None:  # noqa
             edit["session_id"] = world.keep_alive(session.socket).session_id
         case "server":
             edit["server"] = ServerId(4242, 1)
-        case "unbound":
+        case "unbound" if session.origin == STARTED:
             edit |= {"server": None, "session_id": "", "pane_id": "", "pane": None}
         case "renamed":
             made.session.name += "-renamed"
@@ -326,19 +327,24 @@ _CLOSING = (
 
 def _rule(seed: str) -> Rule:
     chance = Random(seed)
-    wanted = chance.choice((RETAIN, RETAIN, RETAIN, REMOVE, REMOVE, RUN))
-    ending = wanted != RUN
-    item = chance.choice(_CLOSING) if ending else ItemMatch(state=(OPEN,), labels=chance.choice(((), ("loop",))))
+    wanted = chance.choice((RETAIN,) * 6 + (REMOVE,) * 5 + (RUN, RUN, PAUSE))
+    ending = wanted not in {RUN, PAUSE}
+    states = (OPEN, CLOSED) if wanted == PAUSE and chance.random() < 0.5 else (OPEN,)
+    item = chance.choice(_CLOSING) if ending else ItemMatch(state=states, labels=chance.choice(((), ("loop",))))
     phases = ((),) * 8 + ((RUNNING,), (EXITED, LOST), (RETAINED,), (UNDEAD,))
+    keep_last = chance.choice((1, 2)) if wanted == REMOVE and chance.random() < 0.3 else None
+    phase = (RETAINED,) if keep_last else chance.choice(phases) if ending else ()
+    closed_for = chance.choice((None,) * 3 + (0.0, 60.0)) if phase == (RETAINED,) else None
     return Rule(
         "a rule",
         Position("random.yml", 1),
-        Match(item, SessionMatch(phase=chance.choice(phases) if ending else ())),
+        Match(item, SessionMatch(phase=phase, closed_for=closed_for)),
         Ensure(
             session=wanted,
             kill_harness=chance.choice((None,) * 8 + (True, False)) if ending else None,
             grace=chance.choice((None,) * 6 + (0.0, 2.0)) if ending else None,
             transcript=chance.choice((None,) * 8 + (KEPT, DISCARDED)) if ending else None,
+            keep_last=keep_last,
         ),
     )
 
@@ -352,6 +358,12 @@ def _playbook(drawn: list[Rule]) -> Playbook:
 
 
 playbooks = _seeds(4).map(lambda seeds: _playbook([_rule(seed) for seed in seeds]))
+
+
+def is_known(item: Item, session: Session) -> bool:
+    """Whether, in truth, the item of this session is seen as it is, and the session is this machine's."""
+    told = item.state in {OPEN, CLOSED, MERGED} and not item.silence and item.node != "other"
+    return told and not session.machine
 
 
 _HARD_HABITS = tuple(habit for habit in HABITS if habit.unkillable or habit.refuses)

@@ -16,13 +16,13 @@ from loopctl import run
 from loopctl.errors import StaleError
 from loopctl.model.encode import plan_digest
 from loopctl.model.facts import Known
-from loopctl.model.plan import CHANGED, FAILED, STALE, START, Outcome, Plan
+from loopctl.model.plan import CHANGED, FAILED, RECORD, STALE, START, Outcome, Plan
 from loopctl.model.processes import ProcessId
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Playbook, Position
-from loopctl.model.sessions import CLOSED_STATUS, Pane, ServerId
+from loopctl.model.sessions import ACTIVE, CLOSED_STATUS, PAUSED_STATUS, Pane, ServerId
 from loopctl.testing import Crash, FakeWorld, SimPane, SimRecord
-from tests.properties.scenes import Built, Scene, build, is_hard, leaves_nothing, may_end, playbooks, scenes
+from tests.properties.scenes import Built, Scene, build, is_hard, is_known, leaves_nothing, may_end, playbooks, scenes
 
 ANY_NUMBER = 1000
 
@@ -118,10 +118,27 @@ def test_the_order_of_rules_and_subjects_does_not_matter(
 def test_silence_never_closes(scene: Scene, playbook: Playbook) -> None:
     built = build(scene)
     kept = {made.id for item, session, made in built.records if not may_end(item, session)}
+    known = {made.id for item, session, made in built.records if is_known(item, session)}
     before = {id_: record.status for id_, record in built.world.registry.records.items()}
     carry_out(built.world, playbook)
-    assert [e for e in built.world.machine.effects if e.owner in kept] == []
-    assert {id_: built.world.registry.records[id_].status for id_ in kept} == {id_: before[id_] for id_ in kept}
+    assert [e for e in built.world.machine.effects if e.owner in kept and e.detail != "paused"] == []
+    after = {id_: record.status for id_, record in built.world.registry.records.items()}
+    changed = {id_ for id_ in kept if after[id_] != before[id_]}
+    # What is open may be paused; what is not known is not even that.
+    assert changed <= known
+    assert {(before[id_], after[id_]) for id_ in changed} <= {(ACTIVE, PAUSED_STATUS)}
+
+
+@many
+@given(scenes(), playbooks)
+def test_a_pause_touches_nothing_but_the_record(scene: Scene, playbook: Playbook) -> None:
+    world = build(scene).world
+    plan, outcome = carry_out(world, playbook)
+    paused = {r.action.guard.record_id for r in outcome.results if r.action.verb == RECORD}
+    assume(paused)
+    assert {e.what for e in world.machine.effects if e.owner in paused} == {"record"}
+    assert {world.registry.records[id_].status for id_ in paused} == {PAUSED_STATUS}
+    assert {a.guard.record_id for a in plan.actions if a.verb != RECORD} & paused == set()
 
 
 @many
