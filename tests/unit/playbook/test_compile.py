@@ -65,6 +65,31 @@ def test_what_cannot_be_carried_out_is_refused(tmp_path: Path) -> None:
     assert problem.message == "ensure.comment cannot be carried out by this version of loopctl"
 
 
+@pytest.mark.parametrize(
+    ("match", "state", "fits"),
+    [
+        ("session: {phase: retained}", "gone", True),
+        ("session: {phase: [retained], closed_for: 1d}", "gone", True),
+        ("session: {phase: retained}", "retained", False),
+        ("session: {phase: [retained, undead]}", "gone", False),
+        ("item: {state: closed}", "gone", False),
+    ],
+)
+def test_keep_last_counts_retained_sessions_only(tmp_path: Path, match: str, state: str, fits: bool) -> None:
+    text = f"- rules:\n    - match: {{{match}}}\n      ensure: {{session: {state}, keep_last: 5}}\n"
+    if fits:
+        assert compiled(tmp_path, text).plays[0].rules[0].ensure == Ensure(session="gone", keep_last=5)
+        return
+    (problem,) = problems_of(lambda: compiled(tmp_path, text))
+    assert (problem.line, "keep_last counts retained sessions" in problem.message) == (3, True)
+
+
+def test_pausing_and_how_long_a_session_is_closed(tmp_path: Path) -> None:
+    text = "- rules:\n    - match: {session: {closed_for: 14d}}\n      ensure: {session: paused}\n"
+    (rule,) = compiled(tmp_path, text).plays[0].rules
+    assert (rule.match.session, rule.ensure) == (SessionMatch(closed_for=14 * 86400.0), Ensure(session="paused"))
+
+
 def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     play = compiled(
         tmp_path, "- rules:\n    - match: {item: {state: closed}}\n      ensure: {session: running}\n"
@@ -94,6 +119,14 @@ def test_packaged_playbooks_load_with_and_without_their_ending(name: str) -> Non
         playbook = load_playbook([given], extra_vars={}, tags=frozenset(), policy=Policy())
         assert playbook.sources[0][0] == given
         assert playbook.plays[0].position.source == f"{name}.yml"
+
+
+def test_the_loop_is_the_three_others(tmp_path: Path) -> None:
+    def rules(*names: str) -> list[tuple[str, object, object]]:
+        book = load_playbook(names, extra_vars={"label": "x"}, tags=frozenset(), policy=Policy())
+        return [(rule.name, rule.match, rule.ensure) for play in book.plays for rule in play.rules]
+
+    assert rules("keep-the-loop") == rules("ensure-labelled-items-running", "close-ended-items", "reap-retained-panes")
 
 
 def test_a_path_goes_before_a_packaged_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
