@@ -105,7 +105,7 @@ def _controller(reloader: Reloader, inbox: Inbox, log: Log, options: Options) ->
 
 def load(options: Options, keep: Config | None, stop: Stop, log: Log) -> Loaded:
     """Read config and playbooks and build their world. Raises DocumentError and UsageError."""
-    from loopctl.cli.wiring import build_world
+    from loopctl.cli.wiring import build_world, open_journal
     from loopctl.config import load_config
     from loopctl.controller.reload import Loaded, keep_fixed
     from loopctl.data import playbook_path
@@ -117,6 +117,7 @@ def load(options: Options, keep: Config | None, stop: Stop, log: Log) -> Loaded:
     if options.interval is not None:
         config = replace(config, polling=replace(config.polling, interval_seconds=options.interval))
     world = build_world(config, "controller", os.environ, lambda text: log("info", text), stop)
+    world = replace(world, journal=open_journal(config.event_log, "controller", lambda text: log("warning", text)))
     playbook = load_playbook(
         options.playbooks,
         extra_vars=parse_extra_vars(options.extra_vars),

@@ -167,11 +167,11 @@ def build_world(
     )
 
 
-def open_journal(log: EventLogConfig, source: str) -> Journal:
-    """The event log that a config names; `source` says who writes."""
+def open_journal(log: EventLogConfig, source: str, warn: Callable[[str], object] = say) -> Journal:
+    """The event log that a config names; `source` says who writes, `warn` is told once when it cannot be written."""
     if not log.enabled:
         return NullJournal()
-    return EventLog(Path(log.path), lambda: datetime.now(UTC), source, max_bytes=log.max_bytes)
+    return EventLog(Path(log.path), lambda: datetime.now(UTC), source, warn, max_bytes=log.max_bytes)
 
 
 def controller_lock(config: Config) -> AbstractContextManager[None]:

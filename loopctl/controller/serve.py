@@ -7,7 +7,7 @@ import json
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -124,10 +124,12 @@ async def _watch(files: Sequence[str], writer: asyncio.StreamWriter) -> None:
     def ours(change: Change, path: str) -> bool:
         return path in names
 
-    if folders:
-        async for _ in awatch(*folders, watch_filter=ours, recursive=False, debounce=200):
-            _say(writer, {"files": True})
-            await writer.drain()
+    # Where nothing can be watched (no inotify left, a folder that goes away) the worker compares before each look anyway.
+    with suppress(OSError, RuntimeError):
+        if folders:
+            async for _ in awatch(*folders, watch_filter=ours, recursive=False, debounce=200):
+                _say(writer, {"files": True})
+                await writer.drain()
     await asyncio.Event().wait()
 
 

@@ -7,16 +7,19 @@ import os
 import random
 import signal
 import sqlite3
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.controller import SECRET, Answer, Running, children_of, issue_event
 from tests.e2e.kit import Box, close_rule
+from tests.e2e.test_refusals import small_disk as small_disk  # its fixture
 from tests.fake_github import FakeGitHub, faults
 from tests.support import wait_until
 
@@ -412,3 +415,24 @@ def test_a_registry_that_another_process_has_locked(box: Box, hub: FakeGitHub) -
         db.close()
         wait_retained(box, one)
         assert controller.stop() == 0
+
+
+def test_a_full_disk(box: Box, hub: FakeGitHub, small_disk: Path) -> None:
+    """Nobody is ended half, the controller stays, and goes on when there is room again."""
+    try:
+        (one,) = start_all(box, hub, 1)
+        before = box.processes().keys()
+        with Running(box, "close.yml", *OFTEN) as controller:
+            controller.said("looked", 1)
+            ballast = small_disk / "ballast"
+            with ballast.open("wb", buffering=0) as file, suppress(OSError):
+                while True:
+                    file.write(b"\0" * 512)
+            hub.change(REPO, 1, state="CLOSED")
+            wait_until(lambda: [row for row in controller.find("looked") if row.get("refused")], what="it refuses")
+            assert box.processes().keys() == before
+            ballast.unlink()
+            wait_retained(box, one)
+            assert controller.stop() == 0
+    finally:
+        subprocess.run(["umount", "-l", str(small_disk)], check=False)
