@@ -95,6 +95,14 @@ def test_a_paused_session_is_not_started_again(phase: str) -> None:
     assert world.plan(book(session(RUN))).notes == ()
 
 
+def test_whether_a_paused_session_should_run_needs_no_answer() -> None:
+    world = FakeWorld()
+    world.item("demo/app#1", silent="Bad Gateway")
+    world.session("demo/app#1", PAUSED)
+    plan = world.plan(book(session(RUN)))
+    assert (plan.actions, plan.held, plan.unchanged) == ((), (), 1)
+
+
 def test_pausing_goes_by_generation_and_a_closed_session_stays_closed() -> None:
     world = FakeWorld()
     world.item("demo/app#1")
