@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from loopctl.errors import StateError
+from loopctl.model.plain import plain
 
 PROMPT = "{prompt}"
 SESSION_ID = "{session_id}"
@@ -74,13 +75,13 @@ class CommandHarness:
     def argv(self, prompt: str, session_id: str) -> tuple[str, ...]:
         """The command line of a fresh start, the program as an absolute path.
 
-        A prompt that begins with `-` gets a space before it where it could be taken for an option. Raises StateError when
+        A prompt comes without control and invisible characters, so that the agent reads what a plan shows. One that begins
+        with `-` gets a space before it where it could be taken for an option. Raises StateError when
         the program does not exist or the session id is none.
         """
         if session_id and not _SESSION_ID.fullmatch(session_id):
             raise StateError(f"{session_id!r} is no session id of harness {self.name}")
-        # An argument cannot hold a NUL.
-        values = {PROMPT: prompt.replace("\0", ""), SESSION_ID: session_id}
+        values = {PROMPT: plain(prompt), SESSION_ID: session_id}
         return (self._program(), *_filled(self._argv[1:], values))
 
     def env(self) -> Mapping[str, str]:

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
+from loopctl.model.plain import plain
 from loopctl.model.secrets import mask
 
 __all__ = ["clean", "cut", "encodable", "mask", "shown"]
 
-#: Whole terminal sequences: their parameters would otherwise stay behind as text.
-_SEQUENCES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\r\n]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC
-    r"|\x1b[ -/]*[0-~]"
-)
-_SPACES = re.compile(r"[\s\x85\u2028\u2029]+")
-#: Control, format (bidi, zero width), lone surrogates, private use: nothing that is read as text.
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co"})
+_SPACES = re.compile(r"\s+")
 
 
 def clean(text: str, width: int = 0) -> str:
@@ -26,8 +18,7 @@ def clean(text: str, width: int = 0) -> str:
     It is cut to `width`. `##[` is broken up: the GitHub Actions runner takes `##[name]` for a command anywhere in a line
     that is printed.
     """
-    line = _SPACES.sub(" ", _SEQUENCES.sub("", text))
-    line = "".join(c for c in line if (c.isascii() and c.isprintable()) or unicodedata.category(c) not in _INVISIBLE)
+    line = _SPACES.sub(" ", plain(text))
     return cut(line.replace("##[", "# #[").strip(), width)
 
 

@@ -6,9 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from loopctl.adapters.harnesses import BUILT_IN, CommandHarness, build_harnesses
 from loopctl.errors import StateError
+from loopctl.model.plain import plain
+from loopctl.render.clean import clean
 
 
 @dataclass(frozen=True)
@@ -179,3 +183,17 @@ def test_only_named_variables_are_passed_on(environ: dict[str, str]) -> None:
     assert harness.env() == {"API_KEY": "k", "B": "2"}
     assert CommandHarness("x", ("agent",), {"API_KEY": "own"}, ("API_KEY",), environ).env() == {"API_KEY": "own"}
     assert build_harnesses({}, environ)["claude"].env() == {}
+
+
+def test_a_prompt_holds_nothing_that_a_plan_does_not_show(environ: dict[str, str]) -> None:
+    hostile = (
+        "\x1b[31mfix\x1b[0m\tit\r\n\x1b]0;title\x07- \u202eevil\u202c \u200bnow\x00\x9b2J\u2028\U000e0041end\ue000"
+    )
+    (told,) = argv_of(("{prompt}",), environ, hostile)
+    assert told == "fix\tit\n- evil now\nend"
+    assert clean(told) == clean(hostile)
+
+
+@given(st.text())
+def test_what_is_given_and_what_is_shown_differ_by_layout_only(text: str) -> None:
+    assert clean(plain(text)) == clean(text)

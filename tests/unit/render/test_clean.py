@@ -31,7 +31,7 @@ GHP = "ghp_" + "a1B2" * 9
         ("\u2066iso\u2069lated\u200e\u200f", "isolated"),
         ("ze\u200bro\ufeff wid\u00adth", "zero width"),
         ("line\u2028para\u2029next\x85", "line para next"),
-        ("lone \ud800 half", "lone  half"),
+        ("lone \ud800 half", "lone half"),
         ("tag\U000e0041", "tag"),
         ("crab \U0001f980, \u00e9\u4e2d", "crab \U0001f980, \u00e9\u4e2d"),
     ],
