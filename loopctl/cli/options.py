@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
@@ -47,6 +48,13 @@ def playbook_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+def command_line(*words: str) -> str:
+    """A loopctl command to print for a person: with the config that this one was given on its command line."""
+    context = click.get_current_context(silent=True)
+    config = context.params.get("config") if context else None
+    return " ".join(("loopctl", *words, *(("-c", shlex.quote(config)) if config else ())))
 
 
 def parse_ref(text: str) -> WorkItemRef:

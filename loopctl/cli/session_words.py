@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from loopctl.cli.options import parse_ref
+from collections.abc import Sequence
+
+from loopctl.cli.options import command_line, parse_ref
 from loopctl.errors import LoopctlError, UsageError
+from loopctl.model.encode import SHORT_ID
 from loopctl.model.facts import Known
 from loopctl.model.observed import Observation, Subject
 from loopctl.model.rules import REMOVE, RETAIN, Ensure, ItemMatch, Match, Play, Playbook, Position, Rule
-from loopctl.model.sessions import ABSENT_PANE, CLOSED_STATUS, GONE, NO_PANE, SessionView
+from loopctl.model.sessions import ABSENT_PANE, CLOSED_STATUS, GONE, NO_PANE, SessionRecord, SessionView
 
 
 def one_rule(view: SessionView, *, gone: bool, kill: bool | None, grace: float | None) -> Playbook:
@@ -19,30 +22,43 @@ def one_rule(view: SessionView, *, gone: bool, kill: bool | None, grace: float |
     return Playbook((Play("sessions close", where, ("all",), (Rule("sessions close", where, match, ensure),)),))
 
 
-def find(observation: Observation, text: str) -> tuple[Subject, SessionView]:
-    """The session that a word names: an id's first letters, or an item (its newest session). Raises LoopctlError."""
-    views = [(s, s.session) for s in observation.subjects if s.session]
+def pick(records: Sequence[SessionRecord], text: str) -> SessionRecord:
+    """The record that a word names: an id's first letters, or an item (its newest session). Raises LoopctlError."""
     if "#" not in text and len(text) >= 4:
-        by_id = [(s, v) for s, v in views if v.record.id.startswith(text.lower())]
+        by_id = [record for record in records if record.id.startswith(text.lower())]
         if len(by_id) == 1:
             return by_id[0]
         if by_id:
             msg = f"{text} begins the ids of {len(by_id)} sessions"
             raise UsageError(msg)
     ref = parse_ref(text) if "#" in text else None
-    by_ref = [(s, v) for s, v in views if v.record.ref == ref]
+    by_ref = [record for record in records if record.ref == ref]
     if by_ref:
-        return next(((s, v) for s, v in by_ref if v.record.status != CLOSED_STATUS), by_ref[-1])
-    near = sorted({str(v.record.ref) for _, v in views})
+        return next((record for record in by_ref if record.status != CLOSED_STATUS), by_ref[-1])
+    near = sorted({str(record.ref) for record in records})
     msg = f"no session for {ref or text}"
     raise LoopctlError(
-        msg, hint=f"there are {', '.join(near[:5])}" if near else "loopctl sessions list shows what there is"
+        msg,
+        hint=f"there are {', '.join(near[:5])}" if near else f"{command_line('sessions', 'list')} shows what there is",
     )
 
 
-def attach_command(view: SessionView) -> str:
+def find(observation: Observation, text: str) -> tuple[Subject, SessionView]:
+    """The session that a word names, as `pick` finds it. Raises LoopctlError."""
+    views = {s.session.record.id: (s, s.session) for s in observation.subjects if s.session}
+    return views[pick([view.record for _, view in views.values()], text).id]
+
+
+def name_of(subject: Subject) -> str:
+    """What names a session on the command line: its item, or its id's first letters where the item has a newer one."""
+    record = subject.record
+    return str(subject.ref) if subject.latest or record is None else record.id[:SHORT_ID]
+
+
+def attach_command(subject: Subject) -> str:
     """What a person types to see the pane, or "" when there is none."""
-    known = view.sighting.value.state if isinstance(view.sighting, Known) else ""
-    if known in {ABSENT_PANE, NO_PANE, ""} or view.phase == GONE:
+    view = subject.session
+    known = view.sighting.value.state if view and isinstance(view.sighting, Known) else ""
+    if view is None or known in {ABSENT_PANE, NO_PANE, ""} or view.phase == GONE:
         return ""
-    return f"loopctl sessions attach {view.record.ref}"
+    return command_line("sessions", "attach", name_of(subject))

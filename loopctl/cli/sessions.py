@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from loopctl.cli.options import config_option, format_option, table_format_option
+from loopctl.cli.options import command_line, config_option, format_option, table_format_option
 from loopctl.cli.output import out, say
-from loopctl.cli.session_words import attach_command, find, one_rule
+from loopctl.cli.session_words import attach_command, find, name_of, one_rule, pick
 from loopctl.cli.sessions_move import move
 from loopctl.cli.sessions_pause import pause, resume
 from loopctl.cli.sessions_rebuild import rebuild
 from loopctl.cli.sessions_take import adopt, import_, register
-from loopctl.errors import EXIT_OK, LoopctlError, UsageError
+from loopctl.errors import EXIT_OK, LoopctlError, StateError, UsageError
 from loopctl.model.facts import Unknown
 from loopctl.model.observed import Observation
-from loopctl.model.sessions import CLOSED_STATUS, SessionView, Sighting
+from loopctl.model.sessions import CLOSED_STATUS, SessionRecord, SessionView, Sighting
 
 if TYPE_CHECKING:
-    pass
+    from loopctl.cli.wiring import Setup
 
 
 @click.group(short_help="List, show, attach to, close and take over sessions.")
@@ -49,14 +50,13 @@ def list_(config: str | None, unmanaged: bool, form: str) -> None:
     from loopctl.cli.wiring import Setup
     from loopctl.model.encode import record_to_dict
     from loopctl.observe import observe
-    from loopctl.render.clean import shown
     from loopctl.render.json import json_text
-    from loopctl.render.sessions import sessions_text
+    from loopctl.render.sessions import sessions_text, unmanaged_text
 
     setup = Setup.load(config, "sessions")
     observation = observe(setup.world)
     views = [subject.session for subject in observation.subjects if subject.session]
-    attach = {view.record.id: attach_command(view) for view in views}
+    attach = {s.session.record.id: attach_command(s) for s in observation.subjects if s.session}
     if form == "json":
         rows = [record_to_dict(view, attach[view.record.id]) for view in views]
         strays = [
@@ -66,10 +66,8 @@ def list_(config: str | None, unmanaged: bool, form: str) -> None:
         out(json_text({"sessions": rows} | ({"unmanaged": strays} if unmanaged else {})))
         return
     out(sessions_text(views, attach, setup.view()))
-    for stray in observation.unmanaged if unmanaged else ():
-        lost = f"marked for {stray.pane.ref_mark}: see `loopctl sessions rebuild`" if stray.pane.mark else ""
-        words = ("unmanaged", stray.pane.session, stray.pane.pane_id, stray.socket, lost)
-        out("  ".join(shown(word) for word in words if word) + "\n")
+    if unmanaged:
+        out(unmanaged_text(observation.unmanaged, command_line("sessions", "rebuild")))
 
 
 @sessions.command(short_help="Show all that is known of a session.")
@@ -85,15 +83,22 @@ def show(ref: str, config: str | None, form: str) -> None:
     from loopctl.render.sessions import session_text
 
     setup = Setup.load(config, "sessions")
-    observation = observe(setup.world)
-    _, view = find(observation, ref)
-    attach = attach_command(view)
+    record = pick(_records(setup), ref)
+    item, attach = None, ""
+    try:
+        observation = observe(setup.world)
+        subject, view = find(observation, record.id)
+        attach = attach_command(subject)
+        if form != "json":
+            answered = ask(setup.world, observation, [record.ref])
+            item = next(s.item for s in answered.subjects if s.record and s.record.id == record.id)
+    except StateError as error:
+        # What was written down can be shown without tmux.
+        view = SessionView(record, Unknown(error.message))
     if form == "json":
         out(json_text(record_to_dict(view, attach)))
-        return
-    answered = ask(setup.world, observation, [view.record.ref])
-    item = next(s.item for s in answered.subjects if s.record and s.record.id == view.record.id)
-    out(session_text(view, item, attach, setup.view()))
+    else:
+        out(session_text(view, item, attach, setup.view()))
 
 
 @sessions.command(short_help="Print what a session said.")
@@ -105,13 +110,12 @@ def log(ref: str, config: str | None) -> None:
     from loopctl.observe import observe
 
     setup = Setup.load(config, "sessions")
-    _, view = find(observe(setup.world), ref)
-    record = view.record
+    record = pick(_records(setup), ref)
     saved = setup.world.transcripts.load(record) if record.status == CLOSED_STATUS else b""
     if saved:
         out(saved.decode(errors="replace"))
         return
-    sighting = _sighting(view)
+    sighting = _sighting(find(observe(setup.world), record.id)[1])
     if sighting.pane is None or sighting.server is None:
         msg = f"{record.ref} has no transcript, and its pane is not there"
         raise LoopctlError(msg)
@@ -131,18 +135,27 @@ def attach(ref: str, config: str | None, read_only: bool) -> None:
     from loopctl.observe import observe
 
     setup = Setup.load(config, "sessions")
-    _, view = find(observe(setup.world), ref)
+    subject, view = find(observe(setup.world), ref)
     sighting = _sighting(view)
+    whole = command_line("sessions", "log", name_of(subject))
     if sighting.pane is None:
         msg = f"{view.record.ref} has no pane to attach to"
-        raise LoopctlError(msg, hint=f"loopctl sessions log {view.record.ref} shows what it said")
-    closed = view.record.status == CLOSED_STATUS
-    if closed:
-        say(f"{view.record.ref} is closed: attached read-only (detach with C-b d)")
+        raise LoopctlError(msg, hint=f"{whole} shows what it said")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         msg = "attaching needs a terminal"
         raise UsageError(msg)
+    closed = view.record.status == CLOSED_STATUS
+    if closed:
+        say(f"{view.record.ref} is closed: attached read-only (detach with C-b d); `{whole}` shows all of it")
     attach_terminal(view.record.socket, sighting.pane.pane_id, read_only=read_only or closed)
+
+
+def _finite(_: click.Context, __: click.Parameter, seconds: float | None) -> float | None:
+    """A time that ends: `nan` and `inf` are numbers to Python, and no wait would ever be over."""
+    if seconds is not None and not math.isfinite(seconds):
+        msg = f"{seconds} is no number of seconds"
+        raise click.BadParameter(msg)
+    return seconds
 
 
 @sessions.command(short_help="End one session now.")
@@ -151,7 +164,13 @@ def attach(ref: str, config: str | None, read_only: bool) -> None:
 @format_option
 @click.option("--gone", is_flag=True, help="Remove the pane too.")
 @click.option("--keep-harness", is_flag=True, help="Close the record and turn input off, but let the agent run.")
-@click.option("--grace", type=click.FloatRange(0), metavar="SECONDS", help="How long the agent may take to end.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(0),
+    callback=_finite,
+    metavar="SECONDS",
+    help="How long the agent may take to end.",
+)
 @click.option("-y", "--auto-approve", is_flag=True, help="Accepted for symmetry: naming the session is approval.")
 def close(
     ref: str,
@@ -181,7 +200,14 @@ def close(
         out(f"{view.record.ref} is closed already ({view.phase}).\n")
         return EXIT_OK
     setup.show_plan(plan, "text" if form == "json" else form, to_stderr=form == "json")
-    return carry_out(setup, plan, form, approved=True, max_changes=None)
+    code = carry_out(setup, plan, form, approved=True, max_changes=None)
+    if code == EXIT_OK and plan.actions and subject.latest:
+        say("note: its item is not known to have ended: a rule with `session: running` starts it anew")
+    return code
+
+
+def _records(setup: Setup) -> tuple[SessionRecord, ...]:
+    return tuple(record for record in setup.world.registry.all() if record.machine == setup.world.machine)
 
 
 def _sighting(view: SessionView) -> Sighting:

@@ -58,7 +58,7 @@ def _change(
     record = find(observe(setup.world), ref)[1].record
     changed = change(record, setup.world)
     if form == "json":
-        _, view = find(observe(setup.world), record.id)
-        out(json_text(record_to_dict(view, attach_command(view)) | {"changed": changed}))
+        subject, view = find(observe(setup.world), record.id)
+        out(json_text(record_to_dict(view, attach_command(subject)) | {"changed": changed}))
     else:
         out(f"{record.ref} is {words[0] if changed else words[1]}.\n")

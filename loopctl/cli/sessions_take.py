@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from copy import copy
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,10 @@ def register(
             msg = f"{option} {value!r}: letters, digits, '.', '_' and '-' only, and no '-' in front"
             raise UsageError(msg)
     setup = Setup.load(config, "sessions register")
+    if harness not in setup.world.harnesses:
+        near = get_close_matches(harness, setup.world.harnesses, 1)
+        msg = f"no harness is called {harness!r}{f': did you mean {near[0]!r}?' if near else ''}"
+        raise UsageError(msg, hint=f"there are {', '.join(sorted(setup.world.harnesses))}; the config can name more")
     request = TakeOver(parse_ref(ref), harness, harness_session_id=harness_session_id, cwd=absolute(cwd), runner=runner)
     if runner == "tmux":
         request = _located(request, name, pane, socket, setup.world.socket)
@@ -146,16 +151,15 @@ def absolute(path: str | None) -> str:
 
 
 def _show(setup: Setup, record: SessionRecord, form: str) -> None:
-    from loopctl.cli.session_words import attach_command
+    from loopctl.cli.session_words import attach_command, find
     from loopctl.model.encode import record_to_dict
     from loopctl.observe import observe
     from loopctl.render.clean import shown
     from loopctl.render.json import json_text
 
     if form == "json":
-        views = (subject.session for subject in observe(setup.world).subjects)
-        view = next(view for view in views if view and view.record.id == record.id)
-        out(json_text(record_to_dict(view, attach_command(view))))
+        subject, view = find(observe(setup.world), record.id)
+        out(json_text(record_to_dict(view, attach_command(subject))))
         return
     where = (
         f"pane {record.pane_id} of {record.name} at {record.socket}" if record.pane_id else f"runner {record.runner}"

@@ -18,6 +18,8 @@ from loopctl.model.sessions import SessionView
 
 PLAN_VERSION = 1
 UNKNOWN_PHASE = "unknown"
+#: As many letters of a session's id as people are shown.
+SHORT_ID = 8
 
 _PLAN_KEYS = frozenset(
     {"version", "created_at", "machine", "registry", "playbooks", "plays", "digest", "summary"}
@@ -116,6 +118,7 @@ def record_to_dict(view: SessionView, attach: str = "") -> dict[str, Any]:
     record = view.record
     return {
         "ref": str(record.ref),
+        "id": record.id,
         "phase": view.phase or UNKNOWN_PHASE,
         "status": record.status,
         "reason": mask(record.reason),

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from loopctl.model.encode import UNKNOWN_PHASE, time_text
+from loopctl.model.encode import SHORT_ID, UNKNOWN_PHASE, time_text
 from loopctl.model.facts import Fact, Unknown
 from loopctl.model.items import WorkItem
-from loopctl.model.sessions import CLOSED_STATUS, EXITED, LOST, RETAINED, RUNNING, UNDEAD, SessionView
+from loopctl.model.observed import Unmanaged
+from loopctl.model.sessions import CLOSED_STATUS, EXITED, LOST, RETAINED, RUNNING, UNDEAD, Pane, SessionView
 from loopctl.render.clean import shown
 from loopctl.render.view import View, age, state_text
 
-_HEADS = ("PHASE", "ITEM", "HARNESS", "AGE", "SOCKET", "ATTACH")
+_HEADS = ("PHASE", "ITEM", "ID", "HARNESS", "AGE", "SOCKET", "ATTACH")
 _COLORS = {RUNNING: "32", RETAINED: "2", EXITED: "33", LOST: "33", UNDEAD: "31", UNKNOWN_PHASE: "35"}
 
 
@@ -30,6 +31,17 @@ def sessions_text(views: Sequence[SessionView], attach: Mapping[str, str], view:
     return "\n".join(lines) + "\n"
 
 
+def unmanaged_text(panes: Sequence[Unmanaged], restore: str) -> str:
+    """A line for each pane that is not ours; `restore` is the command that looks at those which carry our marks."""
+    rows = [
+        ("unmanaged", stray.pane.session, stray.pane.pane_id, stray.socket, _mark(stray.pane, restore))
+        for stray in panes
+    ]
+    cells = [[shown(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "".join(_line(row, widths) + "\n" for row in cells)
+
+
 def session_text(session: SessionView, item: Fact[WorkItem] | None, attach: str, view: View) -> str:
     """One session: a name and a value a line. Lines without a value are left out."""
     fields = [*_item_fields(item), *_record_fields(session, view.now), *_pane_fields(session), ("attach", attach)]
@@ -38,10 +50,14 @@ def session_text(session: SessionView, item: Fact[WorkItem] | None, attach: str,
     return "\n".join(lines) + "\n"
 
 
+def _mark(pane: Pane, restore: str) -> str:
+    return f"marked for {pane.ref_mark}: see `{restore}`" if pane.mark else ""
+
+
 def _row(session: SessionView, attach: str, now: datetime | None) -> tuple[str, ...]:
     record = session.record
-    cells = (session.phase or UNKNOWN_PHASE, str(record.ref), record.harness, age(record.created_at, now))
-    return tuple(shown(cell) or "-" for cell in (*cells, record.socket, attach))
+    cells = (session.phase or UNKNOWN_PHASE, str(record.ref), record.id[:SHORT_ID], record.harness)
+    return tuple(shown(cell) or "-" for cell in (*cells, age(record.created_at, now), record.socket, attach))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -29,7 +29,8 @@ _FILE = re.compile(r"(?:not checked: .*; )?file: (?P<name>[A-Za-z0-9._/-]+)\Z")
 _STEADY: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "5b2f7c1e-8d34-4a6f-9c0b-2e7d1a3f5c68"),
     (r"-[0-9a-f]{8}\.txt", "-5b2f7c1e.txt"),
-    (r"\bsession [0-9a-f]{8}\b", "session 5b2f7c1e"),
+    (r"\b(session|attach|log) [0-9a-f]{8}\b", r"\1 5b2f7c1e"),
+    (r"(?<=  )[0-9a-f]{8}(?=  )", "5b2f7c1e"),
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-05-04T09:30:00Z"),
     (r"\b\d+s(?=  )", lambda match: "8s".ljust(len(match[0]))),
     (r"\b(\d+[smhd]|\d+ min)\b", "8s"),

@@ -53,6 +53,13 @@ def test_register_by_name(server: Server, cli: Cli) -> None:
     assert shown["attach"] == f"loopctl sessions attach {REF}"
 
 
+def test_a_harness_that_nobody_knows_is_a_slip(server: Server, cli: Cli) -> None:
+    server.session(NAME)
+    done = cli("register", str(REF), "--harness", "cluade", "--name", NAME)
+    assert done.returncode == 64 and "no harness is called 'cluade': did you mean 'claude'?" in done.stderr
+    assert json.loads(cli("list", "--format", "json").stdout) == {"sessions": []}
+
+
 def test_register_the_pane_that_it_runs_in(server: Server, cli: Cli, tmp_path: Path) -> None:
     """As typed inside of the session: only closing would refuse that."""
     out = tmp_path / "env"
@@ -63,7 +70,7 @@ def test_register_the_pane_that_it_runs_in(server: Server, cli: Cli, tmp_path: P
     assert done.stderr == f"taking the pane that this runs in: %0 at {server.socket}\n"
     socket, pid, session = tmux.split(",")
     stale = cli(
-        "register", "octo/app#16", "--harness", "x", env={"TMUX": f"{socket},1{pid},{session}", "TMUX_PANE": pane}
+        "register", "octo/app#16", "--harness", "codex", env={"TMUX": f"{socket},1{pid},{session}", "TMUX_PANE": pane}
     )
     assert stale.returncode == 1 and "another tmux server answers" in stale.stderr
 

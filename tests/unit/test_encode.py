@@ -22,7 +22,7 @@ from loopctl.model.plan import Held, Outcome, Plan, Result
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Position
 from tests.support import ROOT
-from tests.unit.render.samples import closing, hostile_plan, outcome, ref, rich_plan, session
+from tests.unit.render.samples import ID, closing, hostile_plan, outcome, ref, rich_plan, session
 
 SCHEMA = ROOT / "schemas" / "plan.schema.json"
 
@@ -245,6 +245,7 @@ def test_the_status_of_an_outcome_is_the_worst_that_happened(given: Outcome, sta
 def test_a_session() -> None:
     assert record_to_dict(session(status="closed", reason="issue-closed"), "loopctl sessions attach x") == {
         "ref": "github:octo/app#15",
+        "id": ID,
         "phase": "undead",
         "status": "closed",
         "reason": "issue-closed",

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from loopctl.model.facts import Known, Unknown
 from loopctl.model.items import CLOSED, ISSUE, WorkItem
+from loopctl.model.observed import Unmanaged
+from loopctl.model.sessions import Pane
 from loopctl.render import View
 from loopctl.render.events import event_text
-from loopctl.render.sessions import session_text, sessions_text
+from loopctl.render.sessions import session_text, sessions_text, unmanaged_text
 from tests.unit.render.samples import HOSTILE, ID, NOW, ref, session
 
 VIEW = View(now=NOW)
@@ -18,10 +20,21 @@ def test_the_table() -> None:
         session(id="other", ref=ref(1234), status="closed", harness="codex", socket="", created_at=None),
     ]
     assert sessions_text(views, {ID: "loopctl sessions attach github:octo/app#15"}, VIEW) == (
-        "PHASE    ITEM                  HARNESS  AGE  SOCKET             ATTACH\n"
-        "running  github:octo/app#15    claude   3h   /tmp/lc/tmux.sock  loopctl sessions attach github:octo/app#15\n"
-        "undead   github:octo/app#1234  codex    -    -                  -\n"
+        "PHASE    ITEM                  ID        HARNESS  AGE  SOCKET             ATTACH\n"
+        f"running  github:octo/app#15    {ID[:8]}  claude   3h   /tmp/lc/tmux.sock  "
+        "loopctl sessions attach github:octo/app#15\n"
+        "undead   github:octo/app#1234  other     codex    -    -                  -\n"
     )
+
+
+def test_panes_that_are_not_ours_are_aligned() -> None:
+    pane = Pane("$1", "@1", "%1", 7, dead=False, session="mine")
+    lost = Pane("$2", "@2", "%12", 8, dead=False, session="a-longer-one", mark=ID, ref_mark=str(ref()))
+    assert unmanaged_text([Unmanaged("/s", pane), Unmanaged("/s", lost)], "loopctl sessions rebuild") == (
+        "unmanaged  mine          %1   /s\n"
+        "unmanaged  a-longer-one  %12  /s  marked for github:octo/app#15: see `loopctl sessions rebuild`\n"
+    )
+    assert unmanaged_text([], "") == ""
 
 
 def test_no_sessions() -> None:
