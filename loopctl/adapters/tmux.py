@@ -142,6 +142,9 @@ class Tmux:
         if len(os.fsencode(socket)) > _LONGEST_SOCKET:
             too_long = Unknown(f"{socket}: too long for a socket; set tmux.socket", REFUSED)
             return result | {s.id: too_long for s in good}
+        doubt = _socket_doubt(socket)
+        if isinstance(doubt, Unknown):
+            return result | {s.id: Unknown(doubt.reason, REFUSED) for s in good}
         if not good:
             return result
         nonce = f"loopctl-{secrets.token_hex(16)}"
@@ -161,6 +164,9 @@ class Tmux:
         return result
 
     def _script(self, socket: str, server: ServerId, lines: Sequence[str]) -> tuple[bytes, str]:
+        doubt = _socket_doubt(socket)
+        if isinstance(doubt, Unknown):
+            return b"", doubt.reason
         done = self._run(socket, ["source-file", "-"], stdin=on_server(server, lines, _ANOTHER_SERVER))
         if done.timed_out:
             return b"", f"tmux did not answer within {self._timeout:g} s"
