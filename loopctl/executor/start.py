@@ -10,13 +10,15 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from loopctl.errors import LoopctlError
+from loopctl.errors import LoopctlError, StateError
 from loopctl.model.facts import REFUSED, Fact, Known, Unknown
 from loopctl.model.observed import Subject, known_item
 from loopctl.model.plan import CHANGED, FAILED, Action, Result
-from loopctl.model.processes import ProcessTable
+from loopctl.model.processes import ProcessId, ProcessTable
 from loopctl.model.sessions import ACTIVE, STARTED, TMUX_RUNNER, SessionRecord
 from loopctl.ports import Started, StartSpec, World
+
+_TRIES = 5
 
 
 def start_all(actions: Sequence[tuple[Action, Subject]], world: World) -> list[Result]:
@@ -93,15 +95,7 @@ def _finish(
         return Result(action, FAILED, made.reason)
     pane = made.value.pane
     row = table.value.get(pane.pid) if isinstance(table, Known) else None
-    bound = replace(
-        record,
-        server=made.value.server,
-        session_id=pane.session_id,
-        pane_id=pane.pane_id,
-        pane=row.id if row and row.mark == record.id else None,
-        name=pane.session,
-    )
-    world.registry.replace(bound)
+    problem = _bind(record, made.value, row.id if row and row.mark == record.id else None, world)
     world.journal.emit(
         "session.started", ref=str(record.ref), session=record.id, harness=record.harness, pane=pane.pane_id
     )
@@ -112,4 +106,29 @@ def _finish(
         return Result(
             action, FAILED, f"its agent ended at once: `loopctl sessions log {record.ref}` shows what it said"
         )
+    if problem:
+        return Result(action, FAILED, f"{record.harness} runs in pane {pane.pane_id} of {pane.session}, but {problem}")
     return Result(action, CHANGED, f"{record.harness} runs in pane {pane.pane_id} of {pane.session}")
+
+
+def _bind(record: SessionRecord, made: Started, process: ProcessId | None, world: World) -> str:
+    """Write the pane's identities into the record, whatever else (a pause) it has become meanwhile. Returns a problem or ""."""
+    now: SessionRecord | None = record
+    try:
+        for _ in range(_TRIES):
+            if now is None:
+                return "its record has vanished from the registry: see `loopctl sessions rebuild`"
+            bound = replace(
+                now,
+                server=made.server,
+                session_id=made.pane.session_id,
+                pane_id=made.pane.pane_id,
+                pane=process,
+                name=made.pane.session,
+            )
+            if world.registry.replace(bound):
+                return ""
+            now = next((row for row in world.registry.all() if row.id == record.id), None)
+    except StateError as error:
+        return error.message
+    return "its record keeps changing"

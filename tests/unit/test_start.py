@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from loopctl.model.facts import Fact
 from loopctl.model.plan import CHANGED, FAILED, Result
+from loopctl.ports import Started, StartSpec
 from loopctl.testing import FakeWorld
 from tests.unit.playbooks import running
 
@@ -73,3 +79,43 @@ def test_a_name_that_somebody_has_is_not_touched() -> None:
     stranger = made.foreign(name)
     assert start(made).status == CHANGED
     assert (stranger.mark, len(live(made))) == ("", 2)
+
+
+def meanwhile(made: FakeWorld, monkeypatch: pytest.MonkeyPatch, **changes: object) -> None:
+    """Somebody writes to every record while tmux makes the panes; without changes the records are removed."""
+    make = made.terminals.start
+
+    def start(socket: str, specs: Sequence[StartSpec]) -> Mapping[str, Fact[Started]]:
+        started = make(socket, specs)
+        for id_ in list(made.registry.records):
+            made.registry.edit(id_, **changes) if changes else made.registry.records.pop(id_)
+        return started
+
+    monkeypatch.setattr(made.terminals, "start", start)
+
+
+def test_a_pause_during_a_start_loses_neither_the_pause_nor_the_identities(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world()
+    meanwhile(made, monkeypatch, status="paused")
+    assert start(made).status == CHANGED
+    (record,) = made.registry.records.values()
+    assert record.status == "paused"
+    assert record.server and record.pane and record.pane_id and record.session_id
+
+
+def test_a_record_that_vanishes_during_a_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world()
+    meanwhile(made, monkeypatch)
+    result = start(made)
+    assert result.status == FAILED
+    assert "vanished" in result.detail
+
+
+def test_a_registry_that_fails_after_the_panes_came_leaves_them_to_be_found() -> None:
+    made = world()
+    made.item("demo/app#2", labels=("loop",))
+    made.faults.fail("registry", "replace", kind="raise", reason="disk full")
+    first, second = made.apply(made.plan(running())).results
+    assert (first.status, second.status) == (FAILED, CHANGED)
+    assert made.plan(running()).actions == ()
+    assert len(live(made)) == 2
