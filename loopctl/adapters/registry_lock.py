@@ -49,17 +49,25 @@ def check_root(root: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock of the state folder: its file, what its holder does there, and the way on for who is refused."""
+    """A lock of the state folder: its file, what its holder does there, and the way on for who is refused.
+
+    With `whole` the folder itself is locked too: a file that is removed meanwhile lets nobody in.
+    """
 
     file: str
     holder_does: str
     hint: str
+    whole: bool = False
 
 
-APPLY = Lock("apply.lock", "another loopctl is at work on", "wait for it, or raise lock.timeoutSeconds")
+APPLY = Lock("apply.lock", "another loopctl is at work on", "wait for it, or raise lock.timeoutSeconds", whole=True)
 CONTROLLER = Lock(
     "controller.lock", "another controller runs for", "stop that one, or give this one a state.root of its own"
 )
+
+
+# Some network file systems lock only what is open for writing, which a folder never is.
+_NO_FOLDER_LOCKS = {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP}
 
 
 @contextmanager
@@ -75,8 +83,12 @@ def hold_lock(root: Path, timeout: float, now: Callable[[], datetime], lock: Loc
     except OSError as error:
         msg = f"{path}: {error.strerror}"
         raise StateError(msg) from None
+    folder = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
-        _acquire(handle, root, timeout, lock)
+        deadline = time.monotonic() + timeout
+        _acquire(handle, handle, root, deadline, lock)
+        if lock.whole:
+            _acquire(folder, handle, root, deadline, lock)
         note = {
             "pid": os.getpid(),
             "command": Path(sys.argv[0]).name,
@@ -86,6 +98,7 @@ def hold_lock(root: Path, timeout: float, now: Callable[[], datetime], lock: Loc
         os.pwrite(handle, json.dumps(note).encode(), 0)
         yield
     finally:
+        os.close(folder)
         os.close(handle)
 
 
@@ -108,12 +121,14 @@ def holder(root: Path, lock: Lock) -> str:
     return ""
 
 
-def _acquire(handle: int, root: Path, timeout: float, lock: Lock) -> None:
-    deadline = time.monotonic() + timeout
+def _acquire(wanted: int, handle: int, root: Path, deadline: float, lock: Lock) -> None:
+    """Lock `wanted`, the lock's file (`handle`, where its holder's note is) or the folder."""
     while True:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(wanted, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            if wanted != handle and error.errno in _NO_FOLDER_LOCKS:
+                return
             if error.errno not in {errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK}:
                 msg = f"{root / lock.file}: {error.strerror}"
                 raise StateError(msg) from None

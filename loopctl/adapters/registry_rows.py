@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from datetime import UTC, datetime
 
@@ -9,6 +10,8 @@ from loopctl.model.processes import ProcessId
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import STATUSES, ServerId, SessionRecord
 
+#: What a mark in tmux may be: an id goes there as it is.
+_ID = re.compile(r"[0-9a-f-]{1,64}\Z")
 NUMBERS = {"server_pid", "server_start", "pane_pid", "generation"}
 _TIMES = ("created_at", "updated_at", "closed_at")
 _PLAIN = tuple(f.name for f in fields(SessionRecord) if f.name not in {"ref", "server", "pane", *_TIMES})
@@ -57,6 +60,9 @@ def _pid(value: object, name: str) -> int:
 
 def to_record(row: dict[str, object]) -> SessionRecord:
     """Read a row. Raises ValueError for what cannot be, such as the process id 0."""
+    if not _ID.match(str(row["id"])):
+        msg = "id: not a session id (0-9, a-f and -)"
+        raise ValueError(msg)
     ref = WorkItemRef.parse(str(row["ref"]))
     if ref.key != row["ref_key"]:
         msg = f"ref_key: {row['ref_key']!r} does not belong to {ref}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -111,6 +113,28 @@ def test_one_actor_holds_the_lock(opened: Callable[[], Registry]) -> None:
         opened().add(record())
     with opened().lock():
         assert len(opened().all()) == 1
+
+
+def test_a_lock_file_that_was_removed_lets_nobody_in(tmp_path: Path) -> None:
+    def lock() -> AbstractContextManager[None]:
+        return SqliteRegistry(tmp_path, now=lambda: NOW, lock_timeout=0.0).lock()
+
+    tmp_path.chmod(0o700)
+    with lock():
+        (tmp_path / "apply.lock").unlink()
+        with pytest.raises(RefusedError), lock():
+            pass
+    with lock():
+        pass
+
+
+@pytest.mark.parametrize("id_", ["", "no hex", "a;b", "A-1", "a" * 65])
+def test_a_row_whose_id_is_no_mark_is_refused_by_name(tmp_path: Path, id_: str) -> None:
+    tmp_path.chmod(0o700)
+    opened = SqliteRegistry(tmp_path, now=lambda: NOW)
+    opened.add(record(id_))
+    with pytest.raises(StateError, match=re.escape(f"session {id_!r}: id: not a session id")):
+        opened.all()
 
 
 def test_a_writable_registry_is_proved_without_a_record(registry: Registry) -> None:
