@@ -106,7 +106,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         tell_error(error)
         code = error.exit_code
-    sys.exit(code or 0)
+    from loopctl.cli.output import lost_output
+
+    sys.exit(code or (EXIT_FAILED if lost_output() else 0))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,14 @@ def say(text: str) -> None:
     _write(sys.stderr, text + "\n")
 
 
+def lost_output() -> bool:
+    """Whether something that was to be printed could not be: a full disk, not a reader that went away."""
+    return bool(_LOST)
+
+
+_LOST: list[OSError] = []
+
+
 def _write(stream: TextIO, text: str) -> None:
     if not (text.isascii() or (stream.encoding or "").lower().replace("-", "") == "utf8"):
         from loopctl.render.clean import encodable
@@ -35,10 +43,16 @@ def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
         stream.flush()
-    except BrokenPipeError:
-        # Nobody reads any more; what follows must still be done, and the interpreter must not trip over it at exit.
+    except OSError as error:
+        # What follows must still be done, and the interpreter must not trip over it at exit.
         with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            devnull = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(devnull, stream.fileno())
+            os.close(devnull)
+        if not isinstance(error, BrokenPipeError):
+            _LOST.append(error)
+            if stream is not sys.stderr:
+                say(f"loopctl: standard output: {error.strerror}; what follows is done and not shown")
 
 
 class Progress:
