@@ -139,3 +139,11 @@ def test_a_full_disk_ends_nobody(box: Box, small_disk: Path) -> None:
         assert box.session("items:demo/app#1")["phase"] == "retained"
     finally:
         subprocess.run(["umount", "-l", str(small_disk)], check=False)
+
+
+@pytest.mark.parametrize("grace", ["nan", "inf", "-1"])
+def test_a_grace_that_never_ends_is_refused(box: Box, grace: str) -> None:
+    box.start(["demo/app#1"])
+    done = box.run("sessions", "close", "items:demo/app#1", "--grace", grace)
+    assert done.code == 64, done
+    assert untouched(box)
