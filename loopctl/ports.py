@@ -82,7 +82,11 @@ class TerminalHost(Protocol):
         ...
 
     def secure(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
-        """Turn input off and remain-on-exit on for these panes. Returns an error text, or ""."""
+        """Turn input off and remain-on-exit on for these panes, and mark each. Returns an error text, or ""."""
+        ...
+
+    def release(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
+        """Turn the input of these panes on again: their close was given up before anything was signalled."""
         ...
 
     def capture(self, socket: str, server: ServerId, panes: Sequence[Pane]) -> Mapping[str, Fact[bytes]]:

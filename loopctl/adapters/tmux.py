@@ -85,8 +85,14 @@ class Tmux:
 
     def secure(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
         """Turn input off and remain-on-exit on."""
-        body = "select-pane -d -t {0} ; set-option -p -t {0} remain-on-exit on"
-        return self._on_panes(socket, server, panes, lambda pane: body.format(quote(pane.pane_id)))
+        body = "select-pane -d -t {0} ; set-option -p -t {0} remain-on-exit on ; set-option -p -t {0} @loopctl_pane {1}"
+        return self._on_panes(
+            socket, server, panes, lambda pane: body.format(quote(pane.pane_id), quote(_mark(pane.mark)))
+        )
+
+    def release(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
+        """Turn input on again."""
+        return self._on_panes(socket, server, panes, lambda pane: f"select-pane -e -t {quote(pane.pane_id)}")
 
     def remove(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
         """Kill panes that are dead."""

@@ -42,6 +42,7 @@ _FIELDS = (
     "remain-on-exit",
     "s/[^0-9a-f-]/_/:@loopctl_id",
     "s/[^!-z]/_/:@loopctl_ref",
+    "s/[^0-9a-f-]/_/:@loopctl_pane",
     "s/[|]/_/:pane_current_command",
     "session_name",
 )
@@ -95,7 +96,7 @@ def on_session(pane_id: str, session_id: str, tests: Iterable[str], body: str, *
 
 def parse_panes(socket: str, text: str) -> Fact[ServerView]:
     """Read a listing made with PANE_FORMAT. An empty one proves nothing, and a line that does not fit spoils all."""
-    panes: dict[str, Pane] = {}
+    panes: list[Pane] = []
     servers: set[tuple[ServerId, str]] = set()
     for line in text.split("\n"):
         if not line:
@@ -105,16 +106,13 @@ def parse_panes(socket: str, text: str) -> Fact[ServerView]:
             return Unknown("tmux printed a line that cannot be read")
         server, version, pane = parsed
         servers.add((server, version))
-        # Grouped sessions list the same pane once each: the one that carries a mark is the one of ours.
-        known = panes.get(pane.pane_id)
-        if known is None or (pane.mark and not known.mark):
-            panes[pane.pane_id] = pane
+        panes.append(pane)
     if len(servers) != 1:
         return Unknown("tmux answered with an empty or mixed listing")
     ((server, version),) = servers
     if _version(version) < _OLDEST:
         return Unknown(f"tmux {version} is too old: 3.2a or later is needed")
-    return Known(ServerView(socket, server, version, tuple(panes.values())))
+    return Known(ServerView(socket, server, version, tuple(panes)))
 
 
 def parse_pane(line: str) -> tuple[ServerId, str, Pane] | None:
@@ -146,6 +144,7 @@ def parse_pane(line: str) -> tuple[ServerId, str, Pane] | None:
             exit_signal=_signal_number(field["pane_dead_signal"]),
             command=field["s/[|]/_/:pane_current_command"],
             ref_mark=field["s/[^!-z]/_/:@loopctl_ref"],
+            own_mark=field["s/[^0-9a-f-]/_/:@loopctl_pane"],
         )
     except ValueError:
         return None

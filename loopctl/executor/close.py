@@ -36,7 +36,16 @@ def close_all(actions: Sequence[tuple[Action, SessionView]], world: World) -> li
         going = [case for case in cases if not case.problem]
         if going:
             step(going, world)
+    _give_up([case for case in cases if case.problem and not case.ending.signalled], world)
     return [_result(case, world) for case in cases]
+
+
+def _give_up(cases: Sequence[Case], world: World) -> None:
+    """A close that failed before anything was signalled leaves its panes as they were: an agent must not stay deaf."""
+    open_ones = [case for case in cases if case.record.status != CLOSED_STATUS and case.secured]
+    for (socket, server), group in by_server(open_ones).items():
+        refs = [ref for case in group for ref in case.pane_refs() if ref.pane_id in case.secured]
+        world.terminals.release(socket, server, refs)
 
 
 def _look_again(cases: Sequence[Case], world: World) -> None:
@@ -55,6 +64,7 @@ def _secure(cases: Sequence[Case], world: World) -> None:
         problem = world.terminals.secure(socket, server, [ref for case in group for ref in case.pane_refs()])
         view = world.terminals.look(socket)
         for case in group:
+            case.secured = frozenset(pane.pane_id for pane in case.mine if not pane.dead and not pane.input_off)
             read_back(case, view, server)
             loose = [pane.pane_id for pane in case.panes if not pane.input_off or pane.remain_on_exit == "off"]
             if loose and not case.problem:
@@ -66,14 +76,14 @@ def _secure(cases: Sequence[Case], world: World) -> None:
 def _end_trees(cases: Sequence[Case], world: World) -> None:
     ending = [case for case in cases if case.action.after.kill_harness and case.sighting.state != "none"]
     problem = snapshot([case.ending for case in ending], world)
+    # Its pane's process has gone since: by itself, or because somebody put another one there.
+    _look_again([case for case in ending if case.sighting.process and not case.ending.has_pane_process], world)
+    ending = [case for case in ending if not case.problem]
     for case in ending:
         if problem:
             case.problem = problem
         elif case.ending.tree.includes_self:
             case.problem = "refused: loopctl itself runs inside this session"
-        else:
-            spared = [process.label for process in case.ending.tree.spared]
-            case.remarks += [f"spared {', '.join(spared)}"] if spared else []
     going = [case for case in ending if not case.problem]
     if world.interrupted():
         for case in going:
@@ -90,6 +100,9 @@ def _end_trees(cases: Sequence[Case], world: World) -> None:
 def _judge(case: Case, world: World) -> None:
     ending = case.ending
     left = [process.label for process in ending.survivors]
+    spared = [process.label for process in ending.spared]
+    case.remarks += [f"spared {', '.join(spared)}"] if spared else []
+    case.remarks += ["not all processes of this machine can be seen (hidepid)"] if ending.partial else []
     if ending.killed:
         case.remarks.append(f"SIGKILL after {ending.grace:g} s")
     if left and not ending.done:
@@ -108,7 +121,7 @@ def _judge(case: Case, world: World) -> None:
             killed=ending.killed,
             survivors=left,
             signalled=len({process for process, _ in ending.signalled}),
-            spared=[process.label for process in ending.tree.spared],
+            spared=spared,
         )
 
 

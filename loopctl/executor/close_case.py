@@ -25,6 +25,8 @@ class Case:
     transcript: str = ""
     problem: str = ""
     remarks: list[str] = field(default_factory=list)
+    #: The live panes whose input this close has turned off.
+    secured: frozenset[str] = frozenset()
 
     @property
     def server(self) -> ServerId | None:
@@ -33,8 +35,8 @@ class Case:
 
     @property
     def mine(self) -> tuple[Pane, ...]:
-        """The panes to close: the record's own, and those beside it where loopctl made the session."""
-        return self.sighting.panes_of(self.record)
+        """The panes to close: the record's own, and those that are proved to be its session's too."""
+        return self.sighting.closing
 
     def pane_refs(self) -> list[PaneRef]:
         """The panes to close, as the terminal host wants them."""
@@ -44,7 +46,10 @@ class Case:
 def case_of(action: Action, view: SessionView) -> Case:
     """Begin with a fresh view."""
     sighting = view.sighting.value if isinstance(view.sighting, Known) else Sighting("unknown")
-    return Case(action, view.record, sighting, Ending(root_of(view.record, sighting), action.after.grace))
+    case = Case(action, view.record, sighting, Ending(root_of(view.record, sighting), action.after.grace))
+    if action.after.kill_harness and view.tree.includes_self:
+        case.problem = "refused: loopctl itself runs inside this session"
+    return case
 
 
 def by_server(cases: Iterable[Case]) -> dict[tuple[str, ServerId], list[Case]]:
@@ -61,10 +66,13 @@ def read_back(case: Case, view: Known[ServerView] | Unknown, server: ServerId) -
     if isinstance(view, Unknown):
         case.problem = view.reason
         return
-    seen = {pane.pane_id: pane for pane in view.value.panes} if view.value.server == server else {}
-    case.panes = tuple(
-        seen[pane.pane_id] for pane in case.mine if pane.pane_id in seen and seen[pane.pane_id].mark == case.record.id
-    )
+    rows = view.value.panes if view.value.server == server else ()
+    seen = {(pane.pane_id, pane.session_id): pane for pane in rows if pane.mark == case.record.id}
+    found = [(then, seen.get((then.pane_id, then.session_id))) for then in case.mine]
+    case.panes = tuple(now for _, now in found if now)
+    changed = [now.pane_id for then, now in found if now and not now.dead and (then.dead or then.pid != now.pid)]
+    if changed:
+        case.problem = f"another process runs in {', '.join(changed)} than when it was looked at"
 
 
 def emit(case: Case, world: World, event: str, level: str = "info", **fields: object) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from loopctl.errors import StateError
 from loopctl.model.facts import Unknown
 from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, Tree, TreeRoot, tree_of
 from loopctl.ports import World
@@ -28,7 +29,10 @@ _KILLED = "killed"
 
 @dataclass(slots=True)
 class Ending:
-    """The processes of one session on their way out. `grace` is in seconds."""
+    """The processes of one session on their way out. `grace` is in seconds.
+
+    `spared` are those that were spared at any look and are alive still; `partial` says that the machine hides processes.
+    """
 
     root: TreeRoot
     grace: float
@@ -40,6 +44,13 @@ class Ending:
     killed: bool = False
     problems: dict[ProcessId, str] = field(default_factory=dict)
     done: bool = False
+    spared: tuple[ProcessInfo, ...] = ()
+    partial: bool = False
+
+    @property
+    def has_pane_process(self) -> bool:
+        """Whether the process that the pane showed is still among the members."""
+        return self.root.pane is not None and any(process.id == self.root.pane for process in self.tree.members)
 
     @property
     def survivors(self) -> tuple[ProcessInfo, ...]:
@@ -48,17 +59,25 @@ class Ending:
 
     def rescan(self, table: ProcessTable, spare: Sequence[str]) -> None:
         """Look for members again, starting from all that were ever found."""
-        root = TreeRoot(self.root.mark, self.root.pane, self.root.tmux, self.root.server, frozenset(self.known))
-        self.tree = tree_of(table, root, spare)
+        self.tree = tree_of(table, replace(self.root, known=frozenset(self.known)), spare)
         self.known |= {process.id for process in self.tree.members}
+        # What was tied to the session by a parent only is not found again when that has ended.
+        seen = {process.id: process for process in (*self.spared, *self.tree.spared)}
+        self.spared = tuple(seen[id_] for id_ in sorted(seen) if table.alive(id_) and id_ not in self.known)
+        self.partial |= table.partial
 
 
 def snapshot(endings: Sequence[Ending], world: World) -> str:
     """Take the trees of all sessions in one look. Returns why it could not be done, or ""."""
+    try:
+        others = frozenset(record.id for record in world.registry.all())
+    except StateError as error:
+        return error.message
     table = world.processes.look()
     if isinstance(table, Unknown):
         return table.reason
     for ending in endings:
+        ending.root = replace(ending.root, others=others)
         ending.rescan(table.value, world.policy.spare)
         ending.harness = {process.id for process in ending.tree.harness}
     return ""

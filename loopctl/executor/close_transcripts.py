@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from loopctl.errors import StateError
 from loopctl.executor.close_case import Case, by_server
-from loopctl.model.facts import Known, Unknown
+from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.rules import KEPT
-from loopctl.model.sessions import SessionRecord
+from loopctl.model.sessions import Pane, SessionRecord
 from loopctl.ports import World
 
 _GROUP_BYTES = 64 * 1024 * 1024
@@ -57,9 +57,20 @@ def joined(before: bytes, now: bytes, height: int) -> bytes:
 
 def _capture(cases: Sequence[Case], world: World) -> Iterable[tuple[Case, Known[bytes] | Unknown]]:
     for (socket, server), group in by_server(cases).items():
-        texts = world.terminals.capture(socket, server, [case.panes[0] for case in group])
+        texts = world.terminals.capture(socket, server, [pane for case in group for pane in case.panes])
         for case in group:
-            yield case, texts.get(case.panes[0].pane_id, Unknown("no text"))
+            yield case, _whole(case.panes, texts)
+
+
+def _whole(panes: Sequence[Pane], texts: Mapping[str, Fact[bytes]]) -> Known[bytes] | Unknown:
+    """The text of all panes of a session, each but the first under a heading."""
+    whole = b""
+    for number, pane in enumerate(panes):
+        text = texts.get(pane.pane_id, Unknown("no text"))
+        if isinstance(text, Unknown):
+            return text
+        whole += (f"\n--- pane {pane.pane_id} ---\n".encode() if number else b"") + text.value
+    return Known(whole)
 
 
 def _save(cases: Sequence[Case], world: World) -> list[Case]:
@@ -74,8 +85,7 @@ def _groups(cases: Sequence[Case]) -> Iterable[list[Case]]:
     group: list[Case] = []
     size = 0
     for case in cases:
-        pane = case.panes[0]
-        cost = (pane.history + pane.height) * pane.width
+        cost = sum((pane.history + pane.height) * pane.width for pane in case.panes)
         if group and size + cost > _GROUP_BYTES:
             yield group
             group, size = [], 0

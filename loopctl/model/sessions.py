@@ -88,7 +88,7 @@ class SessionRecord:
 @dataclass(frozen=True, slots=True)
 class Pane:
     """One pane as tmux lists it. `mark` is the session's @loopctl_id and `ref_mark` its @loopctl_ref, both as they stand there;
-    `since` is the session's birth (epoch seconds)."""
+    `since` is the session's birth (epoch seconds). `own_mark` is the pane's own mark, which an earlier close put on it."""
 
     session_id: str
     window_id: str
@@ -110,11 +110,15 @@ class Pane:
     command: str = ""
     path: str = ""
     ref_mark: str = ""
+    own_mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """All that one tmux server shows. `server` is None when it is proved that none runs at this socket."""
+    """All that one tmux server shows. `server` is None when it is proved that none runs at this socket.
+
+    A pane that several sessions show (grouped sessions, linked windows) is listed once for each.
+    """
 
     socket: str
     server: ServerId | None = None
@@ -127,26 +131,21 @@ class Sighting:
     """What tmux shows for the pane of one record.
 
     `state` is live, dead, absent, or none (the runner is not tmux). `process` is the live process of the pane with its
-    start time. `beside` are other panes of the same session.
+    start time. `kin` are other panes of the session that are proved to be this session's too (their process carries its mark, or
+    an earlier close marked them), `beside` are those that are not: left alone.
     """
 
     state: str
     server: ServerId | None = None
     pane: Pane | None = None
     process: ProcessId | None = None
+    kin: tuple[Pane, ...] = ()
     beside: tuple[Pane, ...] = ()
 
-    def panes_of(self, record: SessionRecord) -> tuple[Pane, ...]:
-        """The panes that are closed with this record: its own and, where loopctl made the session, those beside it.
-
-        A pane that was opened in a session of ours inherits its mark.
-        """
-        own = (self.pane,) if self.pane else ()
-        return (*own, *self.beside) if record.origin == STARTED else own
-
-    def strangers_of(self, record: SessionRecord) -> tuple[Pane, ...]:
-        """The panes beside it that are left alone."""
-        return () if record.origin == STARTED else self.beside
+    @property
+    def closing(self) -> tuple[Pane, ...]:
+        """The panes that are closed with this session: its own first."""
+        return (*((self.pane,) if self.pane else ()), *self.kin)
 
 
 @dataclass(frozen=True, slots=True)

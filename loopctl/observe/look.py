@@ -21,13 +21,14 @@ def observe(world: World) -> Observation:
     here = [record for record in records if record.machine == world.machine]
     sockets = {record.socket for record in here if record.runner == TMUX_RUNNER and record.socket} | {world.socket}
     servers, processes = _look_twice(world, sorted(sockets))
+    ids = frozenset(record.id for record in records)
     # An open record is its item's session, even where an imported one is older than a closed one of ours.
     latest = {record.ref: record.id for record in sorted(here, key=lambda r: r.status != CLOSED_STATUS)}
     subjects = tuple(
         Subject(
             record.ref,
             NOT_ASKED,
-            view_of(record, servers, processes, world.policy.spare),
+            view_of(record, servers, processes, world.policy.spare, ids),
             latest=latest[record.ref] == record.id,
         )
         for record in here
@@ -65,10 +66,12 @@ def _is_torn(view: Fact[ServerView], processes: Fact[ProcessTable]) -> bool:
 
 def _unmanaged(servers: Mapping[str, Fact[ServerView]], records: Iterable[SessionRecord]) -> tuple[Unmanaged, ...]:
     ours = {(record.socket, record.id) for record in records}
-    return tuple(
-        Unmanaged(socket, pane)
-        for socket, view in servers.items()
-        if isinstance(view, Known)
-        for pane in view.value.panes
-        if (socket, pane.mark) not in ours
-    )
+    found: dict[tuple[str, str], Unmanaged] = {}
+    managed: set[tuple[str, str]] = set()
+    for socket, view in servers.items():
+        for pane in view.value.panes if isinstance(view, Known) else ():
+            if (socket, pane.mark) in ours:
+                managed.add((socket, pane.pane_id))
+            found.setdefault((socket, pane.pane_id), Unmanaged(socket, pane))
+    # A pane that a session of ours shows too (a person's view of it) is managed.
+    return tuple(stray for key, stray in found.items() if key not in managed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.processes import ProcessInfo, ProcessTable, TreeRoot, pane_key, tree_of
@@ -26,8 +26,9 @@ def view_of(
     servers: Mapping[str, Fact[ServerView]],
     processes: Fact[ProcessTable],
     spare: tuple[str, ...],
+    others: frozenset[str] = frozenset(),
 ) -> SessionView:
-    """See one record: its pane, where every identity agrees, and its live processes."""
+    """See one record: its pane, where every identity agrees, and its live processes. `others` are all sessions' ids."""
     if record.runner != TMUX_RUNNER:
         return SessionView(record, Known(Sighting(NO_PANE)))
     if isinstance(processes, Unknown):
@@ -36,19 +37,22 @@ def view_of(
     sighting = sight(record, servers, table)
     if isinstance(sighting, Unknown):
         return SessionView(record, sighting)
-    return SessionView(record, sighting, tree_of(table, root_of(record, sighting.value), spare))
+    return SessionView(record, sighting, tree_of(table, root_of(record, sighting.value, others), spare))
 
 
-def root_of(record: SessionRecord, sighting: Sighting) -> TreeRoot:
+def root_of(record: SessionRecord, sighting: Sighting, others: frozenset[str] = frozenset()) -> TreeRoot:
     """What ties processes to this session. The record's own pid is no proof: only marks and the live pane are."""
     # Its pane's number means something on its own server only: on the next one at this socket it is a stranger's.
     server = record.server
     tmux = pane_key(f"{record.socket},{server.pid}", record.pane_id) if server and record.pane_id else ("", "")
+    leader = sighting.process or record.pane
     return TreeRoot(
         mark=record.id,
         pane=sighting.process,
         tmux=tmux,
         server=sighting.server.pid if sighting.server else 0,
+        sid=leader.pid if leader else 0,
+        others=others,
     )
 
 
@@ -68,32 +72,63 @@ def sight(record: SessionRecord, servers: Mapping[str, Fact[ServerView]], table:
         )
     # Ids mean something only on the server they were read from; a record that was never bound has its mark alone.
     bound = record.server == view.server and bool(record.pane_id)
-    pane = next((p for p in view.panes if p.pane_id == record.pane_id), None) if bound else None
+    pane = _own(record, view) if bound else None
     if bound and pane is None:
         return _pane_gone(record, view, marked, table)
     if pane is None:
         if not marked:
             return _nothing_there(record, view, table)
-        pane = min(marked, key=lambda p: int(p.pane_id[1:]))
+        proved = [pane for pane in marked if _is_kin(record, pane, table)]
+        if not proved and len(marked) > 1:
+            return Unknown(f"{len(marked)} panes carry its mark, and none of them can be told to be its own")
+        pane = min(proved or marked, key=lambda p: int(p.pane_id[1:]))
     problem = _mismatch(record, pane, view, bound)
     return Unknown(problem) if problem else _seen(record, pane, view, table)
 
 
+def _own(record: SessionRecord, view: ServerView) -> Pane | None:
+    """The record's pane, as its own session shows it where several do."""
+    rows = [pane for pane in view.panes if pane.pane_id == record.pane_id]
+    return next((pane for pane in rows if pane.session_id == record.session_id), rows[0] if rows else None)
+
+
+def _is_kin(record: SessionRecord, pane: Pane, table: ProcessTable) -> bool:
+    """Whether a pane is proved to be this session's: the mark of the tmux session is no proof, since a pane can be linked or
+    moved into it, and a view of it opens panes in it."""
+    row = None if pane.dead else table.get(pane.pid)
+    return pane.own_mark == record.id or (row is not None and row.mark == record.id)
+
+
+def _others(
+    record: SessionRecord, panes: Iterable[Pane], table: ProcessTable
+) -> tuple[tuple[Pane, ...], tuple[Pane, ...]]:
+    kin: list[Pane] = []
+    beside: list[Pane] = []
+    for pane in panes:
+        (kin if _is_kin(record, pane, table) else beside).append(pane)
+    return tuple(kin), tuple(beside)
+
+
 def _seen(record: SessionRecord, pane: Pane, view: ServerView, table: ProcessTable) -> Fact[Sighting]:
-    beside = tuple(p for p in view.panes if p.session_id == pane.session_id and p.pane_id != pane.pane_id)
+    kin, beside = _others(
+        record, (p for p in view.panes if p.session_id == pane.session_id and p.pane_id != pane.pane_id), table
+    )
     if pane.dead:
-        return Known(Sighting(DEAD, view.server, pane, None, beside))
+        return Known(Sighting(DEAD, view.server, pane, None, kin, beside))
     row = table.get(pane.pid)
     if row is None:
         # The table was read after the listing: the process ended in between. The next look tells.
         return Unknown(f"pane {pane.pane_id} shows process {pane.pid}, which is not running")
+    if view.server and row.ppid != view.server.pid:
+        # The number is another process's by now: tmux starts what it shows by itself.
+        return Unknown(f"pane {pane.pane_id} shows process {pane.pid}, which its tmux server did not start")
     moved_on = record.pane is not None and row.id != record.pane
     if moved_on and record.status != CLOSED_STATUS:
         return Unknown(
             f"identity mismatch: the record's process is {record.pane}, pane {pane.pane_id} runs process {row.id}"
             + (" (same number, another start time)" if record.pane and record.pane.pid == row.id.pid else "")
         )
-    return Known(Sighting(LIVE, view.server, pane, row.id, beside))
+    return Known(Sighting(LIVE, view.server, pane, row.id, kin, beside))
 
 
 def _mismatch(record: SessionRecord, pane: Pane, view: ServerView, bound: bool) -> str:
@@ -120,7 +155,8 @@ def _pane_gone(record: SessionRecord, view: ServerView, marked: list[Pane], tabl
     absent = _nothing_there(record, view, table)
     if isinstance(absent, Unknown):
         return absent
-    return Known(Sighting(ABSENT_PANE, view.server, beside=tuple(marked)))
+    kin, beside = _others(record, marked, table)
+    return Known(Sighting(ABSENT_PANE, view.server, kin=kin, beside=beside))
 
 
 def _nothing_there(record: SessionRecord, view: ServerView, table: ProcessTable) -> Fact[Sighting]:

@@ -312,8 +312,8 @@ def _before(view: SessionView, sighting: Sighting) -> Before:
         attached=pane.attached if pane else 0,
         processes=tuple(process.label for process in view.tree.members),
         spared=tuple(process.label for process in view.tree.spared),
-        panes=tuple(other.pane_id for other in sighting.panes_of(view.record)[1:]),
-        beside=tuple(other.pane_id for other in sighting.strangers_of(view.record)),
+        panes=tuple(other.pane_id for other in sighting.kin),
+        beside=tuple(other.pane_id for other in sighting.beside),
     )
 
 

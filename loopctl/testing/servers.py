@@ -29,6 +29,7 @@ class SimPane:
     reopens: bool = False
     clings: bool = False
     owner: str = ""
+    own_mark: str = ""
 
 
 @dataclass(slots=True)
@@ -167,14 +168,8 @@ class Servers:
             server.unlinked = True
 
     def view(self, server: SimServer) -> tuple[Pane, ...]:
-        """The panes as a listing shows them: once each, as the session with a mark shows it."""
-        panes: dict[str, Pane] = {}
-        for session, pane in server.each():
-            shown = _shown(session, pane, self._command(pane))
-            known = panes.get(pane.pane_id)
-            if known is None or (shown.mark and not known.mark):
-                panes[pane.pane_id] = shown
-        return tuple(panes.values())
+        """The panes as a listing shows them: once for each session that shows them."""
+        return tuple(_shown(session, pane, self._command(pane)) for session, pane in server.each())
 
     def reap(self, server: SimServer) -> None:
         """The server looks for processes that ended without its having noticed."""
@@ -224,5 +219,6 @@ def _shown(session: SimSession, pane: SimPane, command: str) -> Pane:
         attached=session.attached,
         since=session.since,
         command="" if pane.dead else command,
+        own_mark=pane.own_mark,
         ref_mark=session.ref,
     )

@@ -43,6 +43,15 @@ class FakeTerminals:
             self._servers.effect("secure", pane)
             pane.input_off = not pane.reopens
             pane.remain_on_exit = "on"
+            pane.own_mark = next(ref.mark for ref in panes if ref.pane_id == pane.pane_id)
+        return problem
+
+    def release(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
+        """Input on again."""
+        found, problem = self._reach("release", socket, server)
+        for pane in self._proved(found, panes):
+            self._servers.effect("release", pane)
+            pane.input_off = False
         return problem
 
     def capture(self, socket: str, server: ServerId, panes: Sequence[Pane]) -> Mapping[str, Fact[bytes]]:

@@ -194,6 +194,10 @@ class Box:
 
         wait_until(dead, what=f"{pane} is dead")
 
+    def run_which(self, program: str) -> str:
+        """Where a program is."""
+        return shutil.which(program, path=self.env["PATH"]) or program
+
     def screen(self, pane: str) -> str:
         return self.tmux("capture-pane", "-p", "-S", "-", "-t", pane)
 
