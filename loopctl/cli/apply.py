@@ -90,7 +90,8 @@ def carry_out(
     setup.progress.clear()
     if plan.actions or form == "json":
         setup.show_outcome(outcome, form)
-    return outcome_exit_code(plan, outcome)
+    # Who asked to stop gets no success, also where nothing was left to do: a script must not go on.
+    return EXIT_FAILED if setup.stop.asked else outcome_exit_code(plan, outcome)
 
 
 def outcome_exit_code(plan: Plan, outcome: Outcome) -> int:

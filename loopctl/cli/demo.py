@@ -11,11 +11,15 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from loopctl.cli.output import out, say, wants_color
-from loopctl.errors import LoopctlError
+from loopctl.errors import EXIT_OK, LoopctlError, StateError
+
+if TYPE_CHECKING:
+    from loopctl.ports import World
 
 AGENT = """\
 #!/bin/sh
@@ -71,12 +75,33 @@ def demo() -> int:
     applied. At the end all that was made is taken away again, also on Ctrl-C.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    need_tmux()
     with scratch() as folder:
         return play(folder)
 
 
+class StepFailedError(LoopctlError):
+    """A step of the demo did not end as it should: the rest would only confuse."""
+
+    def __init__(self, command: str, code: int) -> None:
+        """Take the command as it was shown, and its exit code, which becomes the demo's."""
+        super().__init__(f"`{command}` ended with exit code {code}; the demo stops here")
+        self.exit_code = code
+
+
+def need_tmux() -> None:
+    """Raise StateError where there is no tmux, before anything is made or shown."""
+    from loopctl.cli.wiring import tmux_version
+
+    try:
+        tmux_version(os.environ)
+    except StateError as error:
+        msg = f"the demo runs its agents in tmux: {error.message}"
+        raise StateError(msg, hint="install tmux; `loopctl doctor` checks it") from None
+
+
 def play(folder: Path) -> int:
-    """Go through the scenes in a scratch folder."""
+    """Go through the scenes in a scratch folder. Raises StepFailedError at the first one that fails."""
     items = folder / "items.yaml"
     out(f"$ cd {folder}\n")
     scene(
@@ -102,10 +127,10 @@ def play(folder: Path) -> int:
     run("sessions", "log", "items:demo/app#2", most=9)
 
     scene("Plan again: reality and playbook agree.")
-    code = run("plan", "playbook.yml", "--detailed-exitcode")
+    run("plan", "playbook.yml", "--detailed-exitcode")
 
     scene("That was it. The demo takes away all that it made.")
-    return code
+    return EXIT_OK
 
 
 def write_items(path: Path, *, second: str, third: str, second_more: str = "") -> None:
@@ -159,27 +184,36 @@ def environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 def clean_up(folder: Path) -> None:
     """End every session of the scratch world, then remove the folder."""
-    from loopctl.cli.session_words import one_rule
     from loopctl.cli.wiring import Setup
+
+    try:
+        setup = Setup.load(str(folder / ".loopctl" / "config.yaml"), "demo")
+        try:
+            failed = end_all(setup.world)
+        finally:
+            setup.progress.clear()
+    except LoopctlError as error:
+        say(f"loopctl: could not clean up {folder}: {error.message}")
+        return
+    if failed:
+        say(f"loopctl: left behind in {folder}: {'; '.join(failed)}")
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def end_all(world: World) -> list[str]:
+    """End every session, one after the other, and remove its pane. Returns what failed."""
+    from loopctl.cli.session_words import one_rule
     from loopctl.model.plan import FAILED
     from loopctl.observe import observe
     from loopctl.run import apply_plan, plan_of
 
-    try:
-        world = Setup.load(str(folder / ".loopctl" / "config.yaml"), "demo").world
-        failed = []
-        for subject in observe(world).subjects:
-            if subject.session:
-                only = observe(world)
-                plan = plan_of(one_rule(subject.session, gone=True, kill=True, grace=1.0), only, world)
-                failed += [r.detail for r in apply_plan(plan, world).results if r.status == FAILED]
-        if failed:
-            say(f"loopctl: left behind in {folder}: {'; '.join(failed)}")
-            return
-    except LoopctlError as error:
-        say(f"loopctl: could not clean up {folder}: {error.message}")
-        return
-    shutil.rmtree(folder, ignore_errors=True)
+    failed: list[str] = []
+    for subject in observe(world).subjects:
+        if subject.session:
+            plan = plan_of(one_rule(subject.session, gone=True, kill=True, grace=1.0), observe(world), world)
+            failed += [r.detail for r in apply_plan(plan, world).results if r.status == FAILED]
+    return failed
 
 
 def scene(text: str) -> None:
@@ -188,18 +222,20 @@ def scene(text: str) -> None:
     out(f"\n{bold}# {text}{plain}\n")
 
 
-def run(*args: str, most: int = 0) -> int:
-    """Print a command as a person would type it, run it here, and return its exit code."""
+def run(*args: str, most: int = 0) -> None:
+    """Print a command as a person would type it, and run it here. Raises StepFailedError unless it exits with 0."""
     import io
     import shlex
 
     from loopctl.cli.main import cli
 
-    out(f"$ loopctl {shlex.join(args)}\n")
+    command = f"loopctl {shlex.join(args)}"
+    out(f"$ {command}\n")
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown) if most else contextlib.nullcontext():
         code: Sequence[str] | int | None = cli.main(args=list(args), standalone_mode=False)
     if most:
         lines = shown.getvalue().splitlines(keepends=True)
         out("".join([f"  ... {len(lines) - most} lines before ...\n"] * (len(lines) > most) + lines[-most:]))
-    return code if isinstance(code, int) else 0
+    if isinstance(code, int) and code != EXIT_OK:
+        raise StepFailedError(command, code)
