@@ -3,8 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+
+#: Spared whatever the config says: what ends with these is the work of others.
+ALWAYS_SPARED = (
+    "tmux",
+    "tmux:*",
+    "screen",
+    "SCREEN",
+    "zellij",
+    "sshd",
+    "sshd:*",
+    "sshd-*",
+    "systemd",
+    "(sd-pam)",
+    "dbus-daemon",
+    "dbus-broker*",
+)
+
+# A script shows as one of these; its own name is then the second word.
+_INTERPRETERS = ("python*", "node", "nodejs", "bun", "deno", "ruby", "perl", "sh", "bash", "dash", "zsh", "ksh", "java")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,7 +42,8 @@ class ProcessId:
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """One row of the process table. `mark` is its LOOPCTL_SESSION, `pane` its (TMUX, TMUX_PANE) environment."""
+    """One row of the process table. `mark` is its LOOPCTL_SESSION, `pane` its (TMUX, TMUX_PANE) environment,
+    `started_at` its start in seconds since the epoch, as far as the clock was right then (None: not known)."""
 
     id: ProcessId
     ppid: int
@@ -36,6 +56,7 @@ class ProcessInfo:
     mark: str = ""
     pane: tuple[str, str] = ("", "")
     ended: bool = False
+    started_at: float | None = None
 
     @property
     def label(self) -> str:
@@ -51,7 +72,10 @@ def pane_key(tmux: str, pane: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTable:
-    """All processes seen in one look, and those of them that must never be signalled (self and ancestors)."""
+    """All processes seen in one look, and those of them that must never be signalled (self and ancestors).
+
+    `partial` says that the machine hides some processes from this user.
+    """
 
     processes: Mapping[int, ProcessInfo]
     own: frozenset[int] = frozenset()
@@ -59,9 +83,10 @@ class ProcessTable:
     marked: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     in_pane: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
     in_session: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    partial: bool = False
 
     @classmethod
-    def of(cls, rows: Iterable[ProcessInfo], own: Iterable[int] = ()) -> ProcessTable:
+    def of(cls, rows: Iterable[ProcessInfo], own: Iterable[int] = (), *, partial: bool = False) -> ProcessTable:
         """Index the rows; zombies are left out, since they have ended."""
         alive = {row.id.pid: row for row in rows if not row.ended}
         children: dict[int, list[int]] = {}
@@ -82,6 +107,7 @@ class ProcessTable:
             {k: tuple(v) for k, v in marked.items()},
             {k: tuple(v) for k, v in in_pane.items()},
             {k: tuple(v) for k, v in in_session.items()},
+            partial,
         )
 
     def get(self, pid: int) -> ProcessInfo | None:
@@ -99,7 +125,8 @@ class TreeRoot:
     """What ties processes to one session.
 
     `pane` is the live process that tmux shows in the pane (None when it is dead or gone), `mark` the session's id,
-    `tmux` the pane_key of that pane, `server` the tmux server's pid, and `known` those already found before.
+    `tmux` the pane_key of that pane, `server` the tmux server's pid, and `known` those already found before. `sid` is
+    the process session of the pane, which outlives its process; `others` are the ids of the sessions in the registry.
     """
 
     mark: str
@@ -107,6 +134,21 @@ class TreeRoot:
     tmux: tuple[str, str] = ("", "")
     server: int = 0
     known: frozenset[ProcessId] = frozenset()
+    sid: int = 0
+    others: frozenset[str] = frozenset()
+
+    def is_other(self, mark: str) -> bool:
+        """Whether this mark is another session's. A value that is nobody's id says nothing."""
+        return mark != self.mark and mark in self.others
+
+    def is_elsewhere(self, process: ProcessInfo) -> bool:
+        """Whether it runs below another tmux server, which has the mark only because it was once started from here."""
+        server = pane_key(*process.pane)[0]
+        if not process.pane[0]:
+            return False
+        if self.tmux[0]:
+            return server != self.tmux[0]
+        return bool(self.server) and not server.endswith(f",{self.server}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +172,8 @@ def tree_of(table: ProcessTable, root: TreeRoot, spare: Sequence[str]) -> Tree:
 
     Members are the pane's process, its session and process group, every process that carries the session's mark
     or the pane's TMUX and TMUX_PANE, and all their descendants. Descendants that carry another session's
-    mark are that session's. Left out: pid 1 and below, the tmux server, and what `spare` names (with all below it).
+    mark are that session's. Left out: pid 1 and below, the tmux server, and, with all below them, what `spare` names
+    and what has nothing but the mark and runs below another tmux server.
     """
     pane = table.get(root.pane.pid) if root.pane and table.alive(root.pane) else None
     found, spared = _descend(table, _seeds(table, root, pane), root, pane, spare)
@@ -148,9 +191,9 @@ def tree_of(table: ProcessTable, root: TreeRoot, spare: Sequence[str]) -> Tree:
 
 
 def _seeds(table: ProcessTable, root: TreeRoot, pane: ProcessInfo | None) -> set[int]:
-    seeds = set(table.marked.get(root.mark, ())) if root.mark else set()
+    seeds = {pid for pid in _marked(table, root) if not root.is_elsewhere(table.processes[pid])}
     seeds.update(process.pid for process in root.known if table.alive(process))
-    seeds.update(pid for pid in table.in_pane.get(root.tmux, ()) if table.processes[pid].mark in {"", root.mark})
+    seeds.update(pid for pid in table.in_pane.get(root.tmux, ()) if not root.is_other(table.processes[pid].mark))
     if pane:
         seeds.add(pane.id.pid)
         if pane.sid == pane.id.pid:
@@ -158,28 +201,32 @@ def _seeds(table: ProcessTable, root: TreeRoot, pane: ProcessInfo | None) -> set
     return seeds
 
 
+def _marked(table: ProcessTable, root: TreeRoot) -> tuple[int, ...]:
+    return table.marked.get(root.mark, ()) if root.mark else ()
+
+
 def _descend(
     table: ProcessTable, seeds: Iterable[int], root: TreeRoot, pane: ProcessInfo | None, spare: Sequence[str]
 ) -> tuple[set[int], set[int]]:
-    reachable = _closure(table, seeds, root.server, root.mark)
+    reachable = _closure(table, seeds, root)
     # Only what left the pane's session can be a server of others; what runs below one is its own business, even where
-    # it carries our mark.
-    spared = {
-        pid
-        for pid in reachable
-        if (pane is None or table.processes[pid].sid != pane.sid) and is_spared(table.processes[pid], spare)
-    }
-    return reachable - _closure(table, spared, root.server, ""), spared
+    # it carries our mark. That session is the same before and after the pane's process has ended.
+    sid = pane.sid if pane else root.sid
+    shared = {pid for pid in reachable if table.processes[pid].sid != sid and is_spared(table.processes[pid], spare)}
+    elsewhere = {pid for pid in _marked(table, root) if root.is_elsewhere(table.processes[pid])} - reachable
+    left_out = _closure(table, shared | elsewhere, replace(root, others=frozenset()))
+    # Of those that are left out below another one, the topmost stands for all.
+    named = shared | {pid for pid in elsewhere if table.processes[pid].ppid not in left_out}
+    return reachable - left_out, named & left_out
 
 
-def _closure(table: ProcessTable, seeds: Iterable[int], server: int, mark: str) -> set[int]:
+def _closure(table: ProcessTable, seeds: Iterable[int], root: TreeRoot) -> set[int]:
     seen: set[int] = set()
     queue = list(seeds)
     while queue:
         pid = queue.pop()
         row = table.processes.get(pid)
-        foreign = row is not None and mark and row.mark and row.mark != mark
-        if row is None or pid <= 1 or pid in seen or pid == server or foreign:
+        if row is None or pid <= 1 or pid in seen or pid == root.server or root.is_other(row.mark):
             continue
         seen.add(pid)
         queue.extend(table.children.get(pid, ()))
@@ -187,13 +234,15 @@ def _closure(table: ProcessTable, seeds: Iterable[int], server: int, mark: str) 
 
 
 def is_spared(process: ProcessInfo, patterns: Sequence[str]) -> bool:
-    """Whether a pattern names this process: a program glob, then globs that each must match some argument."""
-    for pattern in patterns:
+    """Whether it is always spared, or a pattern names it: a program glob, then globs that each must match some argument."""
+    names = {process.name, *(word.rpartition("/")[2] for word in process.argv[:1])} - {""}
+    if any(fnmatchcase(name, interpreter) for name in names for interpreter in _INTERPRETERS):
+        names |= {word.rpartition("/")[2] for word in process.argv[1:2]} - {""}
+    # A process that gave itself a title has that one word.
+    arguments = process.argv[1:] or process.argv
+    for pattern in (*ALWAYS_SPARED, *patterns):
         program, *wanted = pattern.split()
-        words = (process.name, process.argv[0].rpartition("/")[2] if process.argv else process.name)
-        # A script shows as its interpreter; its own name is then the second word.
-        script = process.argv[1].rpartition("/")[2] if len(process.argv) > 1 else ""
-        named = any(fnmatchcase(word, program) for word in (*words, script) if word)
-        if named and all(any(fnmatchcase(arg, want) for arg in process.argv[1:]) for want in wanted):
+        named = any(fnmatchcase(name, program) for name in names)
+        if named and all(any(fnmatchcase(word, want) for word in arguments) for want in wanted):
             return True
     return False

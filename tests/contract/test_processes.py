@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 
+from loopctl.adapters import processes
 from loopctl.adapters.processes import LocalProcesses
 from loopctl.model.facts import Known
 from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable
 from loopctl.ports import Processes
 from loopctl.testing import FakeWorld, Habit
+from tests.contract.stages import TmuxStage, view
 from tests.support import wait_until
 
 
@@ -46,9 +52,12 @@ class RealStage:
 
     def spawn(self, *, stubborn: bool = False, mark: str = "", zombie: bool = False) -> int:
         trap = "trap '' TERM; " if stubborn else ""
+        return self.run(["sh", "-c", f"{trap}echo ready; read line"], mark)
+
+    def run(self, argv: list[str], mark: str) -> int:
         env = {**os.environ, **({"LOOPCTL_SESSION": mark} if mark else {})}
         child = subprocess.Popen(
-            ["sh", "-c", f"{trap}echo ready; read line"],
+            argv,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=env,
@@ -149,3 +158,104 @@ def test_what_is_gone_is_no_failure_and_init_and_self_are_refused(stage: Stage) 
         ProcessId(0, ""),
         ProcessId(-1, ""),
     }
+
+
+#: Only its first thread ends; the other one waits for the end of its input.
+_HEADLESS = """
+import ctypes, os, sys, threading
+def rest():
+    print("ready", flush=True)
+    os.read(0, 1)
+    os._exit(0)
+threading.Thread(target=rest).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+@pytest.fixture
+def real() -> Iterator[RealStage]:
+    stage = RealStage()
+    yield stage
+    stage.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the first thread is the process")
+def test_a_process_whose_first_thread_has_ended_is_alive_and_shows_what_it_is(real: RealStage) -> None:
+    pid = real.run([sys.executable, "-c", _HEADLESS], mark="abc-2")
+    wait_until(
+        lambda: " Z " in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8"), what="its first thread has ended"
+    )
+    seen = row(real, pid)
+    assert (seen.mark, seen.argv[:2]) == ("abc-2", (sys.executable, "-c"))
+    assert real.port.wait([seen.id], 0) == {seen.id}
+    assert real.port.signal([seen.id], signal.SIGKILL) == {}
+    assert real.port.wait([seen.id], 20) == frozenset()
+
+
+@pytest.fixture
+def few_files() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def open_files() -> int:
+    return max(int(file.name) for file in Path("/dev/fd").iterdir())
+
+
+def test_with_few_files_left_many_are_waited_for_all_the_same(real: RealStage, few_files: None) -> None:
+    targets = [row(real, real.spawn()).id for _ in range(6)]
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Fewer numbers are free than there are targets.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 4, hard))
+    assert real.port.wait(targets, 0.1) == set(targets)
+    assert real.port.signal(targets, signal.SIGKILL) == {}
+    wait_until(lambda: real.port.wait(targets, 0) == frozenset(), what="they have ended")
+
+
+def test_with_no_file_left_nothing_is_raised_and_nothing_is_signalled(real: RealStage, few_files: None) -> None:
+    target = row(real, real.spawn()).id
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    assert real.port.wait([target], 0.1) == {target}
+    assert "too many open files" in real.port.signal([target], signal.SIGKILL)[target]
+    assert real.port.wait([target], 0) == {target}
+
+
+def test_of_a_machine_that_shows_all_the_table_is_whole(stage: Stage) -> None:
+    assert not table(stage).partial
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+@pytest.mark.parametrize("who", ["one", "init"])
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EPERM, errno.ENOENT])
+def test_what_the_machine_hides_is_not_taken_for_ended(
+    real: RealStage, monkeypatch: pytest.MonkeyPatch, who: str, error: int
+) -> None:
+    target = row(real, real.spawn()).id
+    hidden = f"/proc/{target.pid if who == 'one' else 1}/"
+
+    def hiding(path: str, *args: object, **more: object) -> object:
+        if path.startswith(hidden):
+            raise OSError(error, os.strerror(error))
+        return open(path, *args, **more)  # type: ignore[call-overload]  # noqa: PTH123
+
+    monkeypatch.setattr(processes, "open", hiding, raising=False)
+    # One that is as if it were not there cannot be told from none, but there is always an init.
+    assert table(real).partial == (who == "init" or error != errno.ENOENT)
+    assert real.port.wait([target], 0) == {target}
+    assert (real.port.signal([target], signal.SIGCONT) == {}) == (who == "init")
+
+
+@pytest.mark.tmux
+def test_a_tmux_server_began_when_it_says(tmux_socket: str, tmp_path: Path) -> None:
+    stage = TmuxStage(tmux_socket, tmp_path)
+    stage.foreign("somebody")
+    seen = view(stage)
+    looked = LocalProcesses().look()
+    assert seen.server
+    assert isinstance(looked, Known)
+    row = looked.value.get(seen.server.pid)
+    assert row
+    assert row.started_at is not None
+    assert abs(row.started_at - seen.server.start) <= 3

@@ -221,6 +221,15 @@ def process(*argv: str, name: str = "") -> ProcessInfo:
         (process("sleep", "100"), False),
         (process("node", "server.js"), False),
         (process("docker", "run", "x"), False),
+        (process("ssh: /home/u/.ssh/cm-host [mux]", name="ssh"), True),
+        (process("ssh", "host"), False),
+        (process("emacs", "--daemon=work"), True),
+        (process("git", "fsmonitor--daemon", "run", "--detach"), True),
+        (process("/usr/bin/node", "/home/u/.vscode-server/bin/1/out/server-main.js"), True),
+        (process("bazel(app)", "-server", name="bazel(app)"), True),
+        (process("bazel", "build", "//..."), False),
+        (process("vim", "pasta.txt"), False),
+        (process("python3", "podman_client.py"), False),
     ],
 )
 def test_what_is_spared_by_default(tmp_path: Path, env: dict[str, str], one: ProcessInfo, spared: bool) -> None:

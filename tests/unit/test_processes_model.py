@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, Tree, TreeRoot, pane_key, tree_of
+from dataclasses import replace
+
+import pytest
+
+from loopctl.model.processes import (
+    ProcessId,
+    ProcessInfo,
+    ProcessTable,
+    Tree,
+    TreeRoot,
+    is_spared,
+    pane_key,
+    tree_of,
+)
 
 MARK = "abc-1"
 SERVER = 50
@@ -21,7 +34,8 @@ BASE = (process(1, 0, sid=1, name="init"), process(SERVER, 1, sid=SERVER, name="
 
 
 def tree(*rows: ProcessInfo, own: tuple[int, ...] = (), spare: tuple[str, ...] = (), live: bool = True) -> Tree:
-    root = TreeRoot(MARK, AGENT.id if live else None, pane_key(*TMUX), SERVER)
+    others = frozenset({MARK, "abc-2"})
+    root = TreeRoot(MARK, AGENT.id if live else None, pane_key(*TMUX), SERVER, sid=PANE, others=others)
     table = ProcessTable.of((*BASE, *rows) if live else (*BASE[:2], *rows), own)
     return tree_of(table, root, spare)
 
@@ -86,6 +100,71 @@ def test_a_spared_server_is_spared_with_all_below_it_even_where_it_carries_our_m
 
 def test_what_did_not_leave_the_panes_session_is_not_spared() -> None:
     assert pids(tree(process(132, PANE, name="ssh-agent"), spare=("ssh-agent",)).rest) == [132]
+
+
+def test_it_is_not_spared_once_the_pane_is_dead_either() -> None:
+    podman = process(133, 1, name="podman", mark=MARK)
+    assert pids(tree(podman, spare=("podman",), live=False).rest) == [133]
+
+
+def test_a_mark_that_is_no_sessions_id_makes_nobody_elses() -> None:
+    found = tree(process(134, PANE, mark="x"), process(135, 1, sid=135, pane=TMUX, mark="x"))
+    assert pids(found.rest) == [134, 135]
+
+
+def test_what_has_only_the_mark_and_runs_below_another_tmux_server_is_spared_and_named() -> None:
+    elsewhere = ("/run/user,70,0", "%0")
+    found = tree(
+        process(70, 1, sid=70, name="tmux: server", mark=MARK),  # an agent started it with TMUX unset
+        process(71, 70, sid=71, mark=MARK, pane=elsewhere),
+        process(72, 1, sid=72, mark=MARK, pane=elsewhere),  # left its pane there
+        process(73, 72, sid=72, mark=MARK, pane=elsewhere),
+        process(74, 73, sid=72, mark=MARK),  # with TMUX unset
+    )
+    assert (pids(found.members), pids(found.spared)) == ([PANE], [70, 72])
+
+
+def test_what_runs_below_another_tmux_server_by_its_own_word_only_is_a_member() -> None:
+    elsewhere = ("/run/user,70,0", "%0")
+    assert pids(tree(process(75, PANE, sid=75, mark=MARK, pane=elsewhere)).rest) == [75]
+
+
+@pytest.mark.parametrize(("server", "members"), [(SERVER, []), (70, [76]), (0, [76])])
+def test_without_a_pane_on_record_the_server_that_was_seen_is_its_own(server: int, members: list[int]) -> None:
+    table = ProcessTable.of((process(76, 1, sid=76, mark=MARK, pane=("/run/user,70,0", "%0")),))
+    found = tree_of(table, TreeRoot(MARK, server=server), ())
+    assert pids(found.members) == members
+    assert len(found.members + found.spared) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["tmux", "tmux: server", "screen", "SCREEN", "zellij", "sshd", "sshd-session", "systemd"]
+)
+def test_some_are_spared_whatever_the_config_says(name: str) -> None:
+    server = process(136, PANE, sid=136, name=name)
+    assert pids(tree(server).spared) == [136]
+
+
+@pytest.mark.parametrize(
+    ("argv", "spared"),
+    [
+        (("node", "/usr/bin/pasta"), True),
+        (("/usr/bin/python3.11", "/usr/bin/pasta"), True),
+        (("vim", "pasta"), False),
+        (("less", "screen"), False),
+        (("cat", "/repo/tmux"), False),
+    ],
+)
+def test_only_an_interpreters_second_word_is_a_program(argv: tuple[str, ...], spared: bool) -> None:
+    one = replace(process(137, 1, name=argv[0].rpartition("/")[2]), argv=argv)
+    assert is_spared(one, ("pasta",)) == spared
+
+
+def test_a_title_is_its_own_argument() -> None:
+    master = replace(process(138, 1, name="ssh"), argv=("ssh: /home/u/.ssh/cm-host [mux]",))
+    client = replace(process(139, 1, name="ssh"), argv=("ssh", "host"))
+    assert is_spared(master, ("ssh *[[]mux[]]",))
+    assert not is_spared(client, ("ssh *[[]mux[]]",))
 
 
 def test_our_own_process_in_it_is_told() -> None:
