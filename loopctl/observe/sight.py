@@ -14,11 +14,15 @@ from loopctl.model.sessions import (
     NO_PANE,
     TMUX_RUNNER,
     Pane,
+    ServerId,
     ServerView,
     SessionRecord,
     SessionView,
     Sighting,
 )
+
+#: How far what tmux and the kernel say of a server's start may be apart, in seconds.
+_START_SLACK = 3.0
 
 
 def view_of(
@@ -147,11 +151,7 @@ def _mismatch(record: SessionRecord, pane: Pane, view: ServerView, bound: bool) 
 def _pane_gone(record: SessionRecord, view: ServerView, marked: list[Pane], table: ProcessTable) -> Fact[Sighting]:
     if marked and all(pane.session_id != record.session_id for pane in marked):
         return Unknown(f"identity mismatch: pane {record.pane_id} is gone, but {marked[0].pane_id} carries its mark")
-    others = [p for p in view.panes if p.session == record.name and p.mark != record.id]
-    if others and record.name:
-        return Unknown(
-            f"identity mismatch: pane {record.pane_id} is gone, and the name {record.name} is a session without its mark"
-        )
+    # A server gives no pane's id twice, so that this one is gone whoever has its session's name by now.
     absent = _nothing_there(record, view, table)
     if isinstance(absent, Unknown):
         return absent
@@ -164,8 +164,7 @@ def _nothing_there(record: SessionRecord, view: ServerView, table: ProcessTable)
     server = record.server
     if server and (view.server is None or server.pid != view.server.pid):
         row = table.get(server.pid)
-        # "tmux: server" on Linux; a client that has the number by now is no server.
-        if row is not None and row.name.startswith("tmux") and not row.name.endswith("client"):
+        if row is not None and _may_be(server, row):
             return Unknown(
                 f"tmux server {server.pid} still runs but cannot be reached at {record.socket}; "
                 f"`kill -USR1 {server.pid}` makes it put its socket back"
@@ -173,6 +172,14 @@ def _nothing_there(record: SessionRecord, view: ServerView, table: ProcessTable)
     if record.pane and table.alive(record.pane) and not _is_ours(record, table.processes[record.pane.pid]):
         return Unknown(f"identity mismatch: its pane is gone, but process {record.pane} of the record is alive")
     return Known(Sighting(ABSENT_PANE, view.server))
+
+
+def _may_be(server: ServerId, process: ProcessInfo) -> bool:
+    """Whether the process that has the server's number may be that server: not a client, nor a server of another time."""
+    # "tmux: server" on Linux.
+    if not process.name.startswith("tmux") or process.name.endswith("client"):
+        return False
+    return process.started_at is None or abs(process.started_at - server.start) <= _START_SLACK
 
 
 def _is_ours(record: SessionRecord, process: ProcessInfo) -> bool:

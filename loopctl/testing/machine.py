@@ -97,6 +97,7 @@ class Machine:
         habit: Habit = POLITE,
         owner: str = "",
         pid: int = 0,
+        started_at: float | None = None,
     ) -> SimProcess:
         """Make a process. `session` and `group` 0 mean its own (setsid, setpgid); `pid` may be one that is free again."""
         pid = pid or next(self._pids)
@@ -115,6 +116,7 @@ class Machine:
             argv=tuple(argv) or (name,),
             mark=mark,
             pane=pane,
+            started_at=started_at,
         )
         self.processes[pid] = SimProcess(row, habit, owner)
         return self.processes[pid]

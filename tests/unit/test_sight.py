@@ -75,6 +75,29 @@ def test_ids_of_a_server_that_ended_are_not_those_of_the_next() -> None:
     assert world.phase(agent) == "lost"
 
 
+def test_a_server_whose_number_a_later_one_has_is_gone() -> None:
+    world = FakeWorld()
+    agent = world.session("demo/app#1")
+    server = world.servers.ensure(world.socket).id
+    world.servers.stop(world.socket)
+    name, pid = "tmux: server", server.pid
+    world.machine.spawn(name, pid=pid, started_at=server.start + 3.5)
+    assert world.phase(agent) == "lost"
+    for started_at in (server.start + 2.5, server.start - 2.5, None):
+        world.machine.end(server.pid)
+        world.machine.spawn(name, pid=pid, started_at=started_at)
+        assert world.phase(agent) is None
+
+
+@pytest.mark.parametrize("phase", ["lost", "gone"])
+def test_a_name_that_is_used_again_is_no_doubt_about_a_pane_that_is_gone(phase: str) -> None:
+    world = FakeWorld()
+    world.keep_alive()
+    agent = world.session("demo/app#1", phase)
+    world.foreign("loop-items-demo-app-1")
+    assert world.phase(agent) == phase
+
+
 def test_a_pid_that_went_to_another_process_is_not_the_agent() -> None:
     world = FakeWorld()
     agent = world.session("demo/app#1")
