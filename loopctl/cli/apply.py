@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopctl.cli.options import config_option, format_option, playbook_options
+from loopctl.cli.options import config_option, format_option, no_empty_words, playbook_options
+from loopctl.cli.output import say
 from loopctl.cli.plan import Request, make_plan, plan_exit_code
 from loopctl.errors import (
     EXIT_FAILED,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Make the playbooks true, or carry out a saved plan.")
-@click.argument("playbooks", nargs=-1, required=True, metavar="PLAYBOOK...|PLAN.json")
+@click.argument("playbooks", nargs=-1, required=True, metavar="PLAYBOOK...|PLAN.json", callback=no_empty_words)
 @config_option
 @playbook_options
 @format_option
@@ -53,7 +54,7 @@ def apply(
     """
     from loopctl.cli.wiring import Setup
 
-    saved = playbooks[0] if len(playbooks) == 1 and playbooks[0].endswith(".json") else ""
+    saved = playbooks[0] if len(playbooks) == 1 and is_saved(playbooks[0]) else ""
     if saved and (extra_vars or limit or tags):
         msg = "-e, --limit and --tags shape a plan; a saved plan has its shape already"
         raise UsageError(msg)
@@ -110,9 +111,26 @@ def ask_first(changes: int) -> None:
         msg = f"{changes} change{'s' if changes != 1 else ''} to apply, and no terminal to ask on; nothing was done"
         raise UsageError(msg, hint="add -y (--auto-approve) to apply without being asked")
     click.echo("", err=True)
-    if not click.confirm("Apply this plan?", default=False, err=True):
+    if not confirmed("Apply this plan?"):
         msg = "not applied; nothing was done"
         raise LoopctlError(msg)
+
+
+def confirmed(question: str) -> bool:
+    """Ask until the answer is yes or no; no answer is a no."""
+    while True:
+        answer = click.prompt(f"{question} [y/N]", default="n", show_default=False, err=True).strip().lower()
+        if answer in {"y", "yes", "n", "no"}:
+            return bool(answer[0] == "y")
+        say("y or n?")
+
+
+def is_saved(path: str) -> bool:
+    """Whether a path means a saved plan: by its content, else by its name."""
+    from loopctl.playbook.kinds import ITEMS, PLAN, PLAYBOOK, kind_of_file
+
+    kind = kind_of_file(path)
+    return kind == PLAN or (path.endswith(".json") and kind not in {PLAYBOOK, ITEMS})
 
 
 def read_plan(path: str) -> Plan:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from loopctl.cli.options import table_format_option
+from loopctl.cli.options import no_empty_words, table_format_option
 from loopctl.cli.output import out
 from loopctl.errors import DocumentError, UsageError
 
 
 @click.command(short_help="Check playbooks, configs, items files and saved plans.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", callback=no_empty_words)
 @table_format_option
 def validate(files: tuple[str, ...], form: str) -> None:
     """Check playbooks, configs, items files and saved plans: every problem of every file, with its place."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -31,6 +32,33 @@ format_option: Decorator = click.option(
 table_format_option: Decorator = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print it."
 )
+
+
+def seconds(least: float = 0.0) -> Callable[[click.Context, click.Parameter, str | None], float | None]:
+    """A callback for times: `nan` and `inf` are numbers to Python, and no wait would ever be over."""
+
+    def read(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+        if text is None:
+            return None
+        try:
+            found = float(text)
+        except ValueError:
+            found = math.nan
+        if not math.isfinite(found) or found < least:
+            enough = f", {least:g} or more" if math.isfinite(found) else ""
+            msg = f"{text!r} is no number of seconds{enough}"
+            raise click.BadParameter(msg)
+        return found
+
+    return read
+
+
+def no_empty_words(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    """A callback for paths: an empty word, as an unset shell variable leaves it, is no path."""
+    if not all(words):
+        msg = "an empty word names no file"
+        raise click.BadParameter(msg)
+    return words
 
 
 def playbook_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from loopctl.cli.options import config_option, format_option, limit_of, playbook_options, tags_of
+from loopctl.cli.options import (
+    command_line,
+    config_option,
+    format_option,
+    limit_of,
+    no_empty_words,
+    playbook_options,
+    tags_of,
+)
+from loopctl.cli.output import say
 from loopctl.errors import EXIT_CHANGES, EXIT_INCOMPLETE, EXIT_OK
 from loopctl.model.plan import Plan
 
@@ -24,7 +34,7 @@ class Request:
 
 
 @click.command(short_help="Show what differs from the playbooks; change nothing.")
-@click.argument("playbooks", nargs=-1, required=True, metavar="PLAYBOOK...")
+@click.argument("playbooks", nargs=-1, required=True, metavar="PLAYBOOK...", callback=no_empty_words)
 @config_option
 @playbook_options
 @format_option
@@ -52,12 +62,13 @@ def plan(
     if out:
         write_plan(made, Path(out))
     setup.show_plan(made, form)
+    if out:
+        say(f"written to {out}: `{command_line('apply', shlex.quote(out))}` carries it out")
     return plan_exit_code(made, detailed=detailed_exitcode)
 
 
 def make_plan(setup: object, request: Request, *, verbose: bool = False) -> Plan:
     """Load, observe, resolve and diff."""
-    from loopctl.cli.output import say
     from loopctl.cli.wiring import Setup
     from loopctl.model.text import plural
     from loopctl.playbook.compile import load_playbook

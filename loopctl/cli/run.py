@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from loopctl.cli.options import config_option, tags_of
+from loopctl.cli.options import config_option, no_empty_words, seconds, tags_of
 from loopctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ class Options:
 
 
 @click.command(short_help="Keep the playbooks true, from now on: the controller.")
-@click.argument("playbooks", nargs=-1, required=True, metavar="PLAYBOOK...")
+@click.argument("playbooks", nargs=-1, required=True, metavar="PLAYBOOK...", callback=no_empty_words)
 @config_option
 @click.option("-e", "--extra-vars", metavar="K=V", multiple=True, help="Set a variable of the playbooks.")
 @click.option("--tags", metavar="TAGS", multiple=True, help="Only rules and plays with one of these tags.")
 @click.option("--once", is_flag=True, help="Look once, act, and end: for cron and CI.")
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.1),
+    callback=seconds(0.1),
     metavar="SECONDS",
     help="Seconds between two looks at everything (else polling.intervalSeconds).",
 )

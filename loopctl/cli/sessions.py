@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from loopctl.cli.options import command_line, config_option, format_option, table_format_option
+from loopctl.cli.options import command_line, config_option, format_option, seconds, table_format_option
 from loopctl.cli.output import out, say
 from loopctl.cli.session_words import attach_command, find, name_of, one_rule, pick
 from loopctl.cli.sessions_move import move
@@ -150,14 +149,6 @@ def attach(ref: str, config: str | None, read_only: bool) -> None:
     attach_terminal(view.record.socket, sighting.pane.pane_id, read_only=read_only or closed)
 
 
-def _finite(_: click.Context, __: click.Parameter, seconds: float | None) -> float | None:
-    """A time that ends: `nan` and `inf` are numbers to Python, and no wait would ever be over."""
-    if seconds is not None and not math.isfinite(seconds):
-        msg = f"{seconds} is no number of seconds"
-        raise click.BadParameter(msg)
-    return seconds
-
-
 @sessions.command(short_help="End one session now.")
 @click.argument("ref")
 @config_option
@@ -166,8 +157,7 @@ def _finite(_: click.Context, __: click.Parameter, seconds: float | None) -> flo
 @click.option("--keep-harness", is_flag=True, help="Close the record and turn input off, but let the agent run.")
 @click.option(
     "--grace",
-    type=click.FloatRange(0),
-    callback=_finite,
+    callback=seconds(),
     metavar="SECONDS",
     help="How long the agent may take to end.",
 )

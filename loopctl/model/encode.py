@@ -89,7 +89,7 @@ def plan_from_dict(data: object) -> Plan:
     if dict(summary) != plan.summary:
         raise ValueError("summary: the counts are not those of the actions and what is held")
     if top["digest"] != plan_digest(plan):
-        raise ValueError("digest: the plan was changed after it was made; make a new one")
+        raise ValueError("digest: the plan was changed after it was made")
     return plan
 
 

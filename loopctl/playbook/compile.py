@@ -16,6 +16,7 @@ from loopctl.playbook import tags as tag_filter
 from loopctl.playbook.build import TEMPLATES, build_play, expression_problems
 from loopctl.playbook.document import Document, Path_, load_document, problem_at
 from loopctl.playbook.extra_vars import parse_extra_vars
+from loopctl.playbook.kinds import ITEMS, PLAN, kind_of_file
 from loopctl.playbook.schema import did_you_mean, validate
 from loopctl.playbook.templates import render, render_vars
 
@@ -43,7 +44,7 @@ def load_playbook(
             document = _find(path)
             loaded.append(_Loaded(document, compile_document(document, extra_vars, policy)))
         except DocumentError as error:
-            problems += error.problems
+            problems += _misplaced(path) or error.problems
     if problems:
         raise DocumentError(problems)
     plays = tag_filter.select([play for one in loaded for play in one.plays], tags)
@@ -139,6 +140,15 @@ def _find(path: str) -> Document:
     names = playbook_names()
     hint = did_you_mean(path.removesuffix(".yml"), names) or f"packaged playbooks: {', '.join(names)}"
     raise DocumentError([Problem(path, 0, 0, "no such file, and no packaged playbook of that name", hint)])
+
+
+def _misplaced(path: str) -> list[Problem]:
+    """One problem instead of many, where a whole file is no playbook but something else of ours."""
+    message, hint = {
+        PLAN: ("this is a saved plan, not a playbook", f"carry it out: loopctl apply {path}"),
+        ITEMS: ("this is an items file, not a playbook", "name it in the config: polling.sources, `items`"),
+    }.get(kind_of_file(path), ("", ""))
+    return [Problem(path, 0, 0, message, hint)] if message else []
 
 
 def _digest(text: str, given: str) -> str:

@@ -9,17 +9,9 @@ from loopctl.model.rules import Policy
 from loopctl.playbook.compile import compile_document, conflicts_in
 from loopctl.playbook.document import Document, decode, inspect_text, read_bytes
 from loopctl.playbook.items import items_of
+from loopctl.playbook.kinds import CONFIG, ITEMS, PLAN, PLAYBOOK, UNKNOWN, is_plan, kind_of_value
 from loopctl.playbook.plans import MAX_PLAN_BYTES, plan_document
 from loopctl.playbook.schema import validate
-
-PLAYBOOK = "playbook"
-CONFIG = "config"
-ITEMS = "items"
-PLAN = "plan"
-UNKNOWN = "unknown"
-
-_OF_A_PLAY = frozenset({"rules", "hosts", "vars", "limits", "name"})
-_OF_AN_ITEM = frozenset({"ref", "state", "links", "kind"})
 
 
 def validate_file(path: str) -> tuple[str, list[Problem]]:
@@ -27,34 +19,19 @@ def validate_file(path: str) -> tuple[str, list[Problem]]:
     kind = UNKNOWN
     try:
         data = read_bytes(Path(path), path, MAX_PLAN_BYTES)
-        if _is_plan(path, data):
+        if is_plan(path, data):
             kind = PLAN
             plan_document(data, path)
             return kind, []
         text = decode(data, path)
         document, problems = inspect_text(text, path, times=True)
-        kind = _kind(document.value)
+        kind = kind_of_value(document.value)
         if kind != ITEMS:
             # Only in an items file do times need no quotes.
             document, problems = inspect_text(text, path)
         return kind, problems or _check(kind, document)
     except DocumentError as error:
         return kind, list(error.problems)
-
-
-def _is_plan(path: str, data: bytes) -> bool:
-    """JSON with a plan's own words; a config may be written in JSON too."""
-    start = data[:4096].lstrip()
-    return start.startswith(b"{") and (b'"created_at"' in start or b'"actions"' in data or path.endswith("plan.json"))
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, dict):
-        return CONFIG
-    if not isinstance(value, list):
-        return UNKNOWN
-    keys = {key for entry in value if isinstance(entry, dict) for key in entry}
-    return ITEMS if len(keys & _OF_AN_ITEM) > len(keys & _OF_A_PLAY) else PLAYBOOK
 
 
 def _check(kind: str, document: Document) -> list[Problem]:

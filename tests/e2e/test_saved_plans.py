@@ -138,6 +138,8 @@ def test_on_a_terminal_it_asks_first(box: Box) -> None:
     assert "nothing was done" in no.out
     empty = on_terminal(box, "apply", "close.yml", answer="\n")
     assert empty.code == 1, empty
+    unclear = on_terminal(box, "apply", "close.yml", answer="abc\nno\n")
+    assert unclear.code == 1 and "y or n?" in unclear.out and "Error" not in unclear.out, unclear
     ci = on_terminal(box, "apply", "close.yml", env={"CI": "1"})
     assert ci.code == 64, ci
     assert "Apply this plan?" not in ci.out
