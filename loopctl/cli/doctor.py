@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: Before 3.2 a session cannot be given its environment at birth.
 OLDEST_TMUX = (3, 2)
+_OTHER_ROOT = "set state.root to a folder of yours"
 
 
 @click.command(short_help="Check that everything that loopctl needs is there.")
@@ -59,8 +60,9 @@ def examine(config: str | None) -> Iterator[Finding]:
             yield Finding("config", FAIL, f"{problem.where}: {problem.message}", problem.hint)
         return
     yield Finding("config", GOOD, setup.config.path or "none: every default holds")
-    yield _state(setup)
-    yield _server(setup)
+    state = _state(setup)
+    yield state
+    yield _server(setup, state)
     yield _harness(setup)
     yield from _sources(setup)
     yield from github_health(setup.config, os.environ)
@@ -86,16 +88,16 @@ def _state(setup: Setup) -> Finding:
     try:
         records = setup.world.registry.all()
     except LoopctlError as error:
-        return Finding("state", FAIL, error.message, error.hint)
+        return Finding("state", FAIL, error.message, error.hint or _OTHER_ROOT)
     nearest = next(folder for folder in (root, *root.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
-        return Finding("state", FAIL, f"{nearest} cannot be written", "set state.root to a folder of yours")
+        return Finding("state", FAIL, f"{nearest} cannot be written", _OTHER_ROOT)
     return Finding(
         "state", GOOD, f"{root}, {len(records)} sessions registered" if root.exists() else f"{root} (not made yet)"
     )
 
 
-def _server(setup: Setup) -> Finding:
+def _server(setup: Setup, state: Finding) -> Finding:
     from loopctl.model.facts import Unknown
 
     socket = setup.config.socket
@@ -104,7 +106,11 @@ def _server(setup: Setup) -> Finding:
     except LoopctlError as error:
         return Finding("server", FAIL, error.message, error.hint)
     if isinstance(view, Unknown):
-        return Finding("server", FAIL, view.reason, "end that tmux server, or set tmux.socket to another path")
+        remedy = "end that tmux server, or set tmux.socket to another path"
+        if state.level == FAIL and Path(socket).is_relative_to(setup.config.state_root):
+            # There is no server to end: its socket lies where nothing can lie.
+            remedy = state.remedy
+        return Finding("server", FAIL, view.reason, remedy)
     server = view.value.server
     text = f"pid {server.pid}, {len(view.value.panes)} panes" if server else "none runs yet: the first start makes it"
     return Finding("server", GOOD, f"{socket}: {text}")
