@@ -60,7 +60,7 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
     for index, action in enumerate(plan.actions):
         subject = _subject(action, observation)
         reason = "its record is not there any more" if subject is None else ""
-        unsure = doubt(action, subject) if subject else ""
+        unsure = doubt(action, subject, observation) if subject else ""
         if subject is None or (not unsure and (reason := moved(action, subject, observation))):
             results[index] = Result(action, STALE, reason)
         elif unsure:

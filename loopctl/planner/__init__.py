@@ -2,5 +2,6 @@
 
 from loopctl.planner.diff import diff, guard_of
 from loopctl.planner.resolve import resolve, undecided
+from loopctl.planner.strays import agent_elsewhere
 
-__all__ = ["diff", "guard_of", "resolve", "undecided"]
+__all__ = ["agent_elsewhere", "diff", "guard_of", "resolve", "undecided"]

@@ -36,6 +36,7 @@ from loopctl.model.text import ago, plural
 from loopctl.planner.facts import facts_of
 from loopctl.planner.links import Stays, is_delivered, moved_sessions, served, stays
 from loopctl.planner.resolve import Desired, Resolution, is_for
+from loopctl.planner.strays import agent_elsewhere, renamed, under_another_name
 
 
 def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Observation, policy: Policy) -> Plan:
@@ -184,7 +185,7 @@ def _start(
         drift = _DRIFT.get(phase or "")
         note = f"{subject.ref} is paused and {drift}: nothing starts it again before `loopctl sessions resume`"
         return Stays(subject.ref, note) if drift else None
-    if alive := _still_alive(subject, observation):
+    if alive := _still_alive(subject, observation) or agent_elsewhere(subject.ref, observation):
         return Held(subject.ref, alive)
     begun = _only_begun(subject)
     if phase in {EXITED, LOST} and begun is None:
@@ -355,7 +356,9 @@ def _scopes(playbook: Playbook, observation: Observation) -> tuple[PlayScope, ..
 
 
 def _notes(observation: Observation) -> tuple[str, ...]:
-    if not observation.foreign:
-        return ()
-    machines = ", ".join(sorted({record.machine for record in observation.foreign}))
-    return (f"{plural(len(observation.foreign), 'session')} of other machines are out of scope ({machines})",)
+    here = under_another_name(observation)
+    away = [record for record in observation.foreign if record not in here]
+    machines = ", ".join(sorted({record.machine for record in away}))
+    notes = [renamed(here)] if here else []
+    notes += [f"{plural(len(away), 'session')} of other machines are out of scope ({machines})"] if away else []
+    return tuple(notes)
