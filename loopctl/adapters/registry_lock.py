@@ -35,7 +35,7 @@ def check_root(root: Path) -> None:
         return
     except OSError as error:
         msg = f"{root}: {error.strerror}"
-        raise StateError(msg) from None
+        raise StateError(msg, hint="set state.root to a folder of yours") from None
     if not root.is_dir():
         msg = f"{root} is not a folder"
         raise StateError(msg, hint="set state.root to a folder of yours")

@@ -22,12 +22,12 @@ def save_transcripts(cases: Sequence[Case], world: World) -> None:
     for case in _save(wanted, world):
         case.problem = f"the transcript could not be saved: {case.problem}"
     for case in cases:
-        if not case.panes and not case.record.transcript:
+        if not (case.transcript or case.record.transcript or case.problem):
             _find_earlier(case, world)
 
 
 def _find_earlier(case: Case, world: World) -> None:
-    """A close that was cut off after it had removed the pane left its transcript behind: the record is to name it."""
+    """A close that was cut off left its transcript behind: the record is to name it, whatever is asked for now."""
     with suppress(StateError):
         if world.transcripts.load(case.record):
             case.transcript = world.transcripts.path(case.record)
@@ -35,7 +35,8 @@ def _find_earlier(case: Case, world: World) -> None:
 
 def save_last_words(cases: Sequence[Case], world: World) -> None:
     """What an agent says on its way out belongs to the record. That it could not be had is no failure."""
-    for case in _save([case for case in cases if case.transcript and case.panes], world):
+    kept = [case for case in cases if case.action.after.transcript == KEPT]
+    for case in _save([case for case in kept if case.transcript and case.panes], world):
         case.remarks.append(f"its last words could not be saved: {case.problem}")
         case.problem = ""
 
