@@ -22,6 +22,8 @@ _NAMES = {
     "pane_id": "the pane",
     "item_state": "the item",
     "item_node": "the item",
+    "item_facts": "what the item says of itself (labels, people, milestone, times)",
+    "attached": "whether somebody is attached",
 }
 
 
@@ -46,6 +48,7 @@ def moved(action: Action, subject: Subject, observation: Observation) -> str:
         old, new = getattr(then, name), getattr(now, name)
         left = gone and name in {"server", "session_id", "pane_id"} and not new
         unasked = name.startswith("item") and (not then.item_state or subject.item is NOT_ASKED)
+        unasked |= name == "attached" and not old
         if old != new and not left and not unasked:
             return f"{words} has changed{_detail(name, old, new)}"
     if _NEARER.get(now.pane_state, 0) < _NEARER.get(then.pane_state, 0):
@@ -56,7 +59,7 @@ def moved(action: Action, subject: Subject, observation: Observation) -> str:
 
 
 def _detail(name: str, old: object, new: object) -> str:
-    if name in {"item_state", "session_id", "pane_id", "machine"}:
+    if name in {"item_state", "session_id", "pane_id", "machine", "attached"}:
         return f" ({old or 'none'} then, {new or 'none'} now)"
     return ""
 

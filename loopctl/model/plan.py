@@ -62,7 +62,10 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The identities an action relies on; each is compared again just before it acts."""
+    """The identities and facts an action relies on; each is compared again just before it acts.
+
+    `item_facts` is a short digest of what rules can ask of the item; `attached` is yes or no, "" where the rule does not ask.
+    """
 
     machine: str
     registry: str
@@ -76,6 +79,8 @@ class Guard:
     pane_state: str = ""
     item_state: str = ""
     item_node: str = ""
+    item_facts: str = ""
+    attached: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from loopctl.model.facts import OUTSIDE, Known, Unknown
@@ -33,7 +33,7 @@ from loopctl.model.sessions import (
     Sighting,
 )
 from loopctl.model.text import ago, plural
-from loopctl.planner.facts import facts_of
+from loopctl.planner.facts import facts_of, item_facts
 from loopctl.planner.links import Stays, is_delivered, moved_sessions, served, stays
 from loopctl.planner.resolve import Desired, Resolution, is_for
 from loopctl.planner.strays import agent_elsewhere, renamed, under_another_name
@@ -256,6 +256,7 @@ def _names_in_use(observation: Observation) -> set[str]:
 def _action(
     verb: str, subject: Subject, desired: Desired, before: Before, after: After, why: str, observation: Observation
 ) -> Action:
+    guard = guard_of(subject, observation)
     return Action(
         verb=verb,
         ref=subject.ref,
@@ -265,7 +266,7 @@ def _action(
         rule=desired.rule.name,
         position=desired.rule.position,
         why=why,
-        guard=guard_of(subject, observation),
+        guard=guard if desired.rule.match.session.attached is not None else replace(guard, attached=""),
     )
 
 
@@ -277,15 +278,16 @@ def guard_of(subject: Subject, observation: Observation) -> Guard:
         registry=observation.registry,
         item_state=item.state if item else "",
         item_node=item.node_id if item else "",
+        item_facts=item_facts(item) if item else "",
+        attached="no",
     )
     view = subject.session
     if view is None:
         return guard
     record = view.record
     sighting = view.sighting.value if isinstance(view.sighting, Known) else None
-    return Guard(
-        machine=observation.machine,
-        registry=observation.registry,
+    return replace(
+        guard,
         record_id=record.id,
         generation=record.generation,
         socket=record.socket,
@@ -294,8 +296,7 @@ def guard_of(subject: Subject, observation: Observation) -> Guard:
         pane_id=sighting.pane.pane_id if sighting and sighting.pane else "",
         pane=sighting.process if sighting else None,
         pane_state=sighting.state if sighting else "",
-        item_state=guard.item_state,
-        item_node=guard.item_node,
+        attached="yes" if sighting and sighting.pane and sighting.pane.attached else "no",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 
 from loopctl.model.items import WorkItem
@@ -18,6 +20,14 @@ def facts_of(subject: Subject, observation: Observation) -> Mapping[str, object]
     if subject.session is not None:
         facts["session"] = _session(subject)
     return facts
+
+
+def item_facts(item: WorkItem) -> str:
+    """A short digest of what a rule can ask of an item: equal as long as every rule would say the same of it."""
+    closed_at = item.closed_at.timestamp() if item.closed_at else None
+    named = (item.kind, item.state, item.reason, item.author, item.milestone, closed_at)
+    text = json.dumps([*named, sorted(item.labels), sorted(item.assignees)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _ref(ref: WorkItemRef) -> dict[str, object]:

@@ -8,8 +8,10 @@ import pytest
 
 from loopctl.errors import StaleError
 from loopctl.model.plan import CHANGED, STALE
+from loopctl.model.rules import SessionMatch
 from loopctl.testing import FakeWorld, SimRecord
 from tests.unit.playbooks import ending, running
+from tests.worlds import one_rule
 
 Move = Callable[[FakeWorld, SimRecord], object]
 
@@ -28,6 +30,7 @@ MOVES: dict[str, tuple[Move, str]] = {
     "paused": (lambda w, s: w.registry.edit(s.id, status="paused"), "the record has changed"),
     "forgotten": (lambda w, s: w.registry.records.pop(s.id), "not there any more"),
     "reopened": (lambda w, s: w.item("demo/app#1", "open"), "the item has changed (closed then, open now)"),
+    "labelled": (lambda w, s: w.item("demo/app#1", "closed", labels=("keep",)), "what the item says of itself"),
     "merged": (lambda w, s: w.item("demo/app#1", "merged"), "the item has changed"),
 }
 
@@ -42,6 +45,18 @@ def test_what_moved_is_stale_and_the_rest_is_done(name: str) -> None:
     assert (first.status, second.status) == (STALE, CHANGED)
     assert said in first.detail
     assert agent.id not in {effect.owner for effect in made.machine.effects}
+
+
+@pytest.mark.parametrize("asked", [False, None])
+def test_who_attaches_meanwhile_matters_where_the_rule_asks(asked: bool | None) -> None:
+    made, agent = world()
+    book = one_rule(session=SessionMatch(attached=asked))
+    plan = made.plan(book)
+    assert {action.guard.attached for action in plan.actions} == {"" if asked is None else "no"}
+    assert agent.session
+    agent.session.attached = 1
+    first, second = made.apply(plan).results
+    assert (first.status, second.status) == (CHANGED if asked is None else STALE, CHANGED)
 
 
 def test_what_can_no_longer_be_seen_is_held() -> None:

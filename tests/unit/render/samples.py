@@ -61,6 +61,8 @@ def guard(**changes: object) -> Guard:
         "pane_state": "live",
         "item_state": "closed",
         "item_node": "I_1",
+        "item_facts": "0123456789abcdef",
+        "attached": "no",
     }
     return Guard(**(values | changes))  # type: ignore[arg-type]
 
