@@ -77,7 +77,7 @@ def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Obs
         held=tuple(held),
         unchanged=len(calm - busy),
         outside=tuple(ref for ref in dict.fromkeys(outside) if ref not in {action.ref for action in actions}),
-        notes=(*kept, *_notes(observation)),
+        notes=(*kept, *_deaf(resolutions), *_notes(observation)),
         problems=tuple(f"{name}: {reason}" for name, reason in sorted(observation.problems.items())),
     )
 
@@ -354,6 +354,19 @@ def _why(subject: Subject, observation: Observation) -> str:
 def _scopes(playbook: Playbook, observation: Observation) -> tuple[PlayScope, ...]:
     running = observation.alive_beside + sum(subject.is_alive for subject in observation.subjects)
     return tuple(PlayScope(p.name, p.limits, running) for p in playbook.plays if is_for(p, observation.machine))
+
+
+def _deaf(resolutions: Sequence[Resolution]) -> tuple[str, ...]:
+    """Running agents that nobody can type to: a close was cut off, and then nobody wanted it any more."""
+    notes = []
+    for resolution in resolutions:
+        view = resolution.subject.session
+        pane = view.sighting.value.pane if view and isinstance(view.sighting, Known) else None
+        if pane and pane.input_off and resolution.subject.phase == RUNNING and resolution.desired is None:
+            notes.append(
+                f"{resolution.subject.ref}: pane {pane.pane_id} takes no input, a close was cut off; `tmux select-pane -e` turns it on"
+            )
+    return tuple(dict.fromkeys(notes))
 
 
 def _notes(observation: Observation) -> tuple[str, ...]:

@@ -134,3 +134,14 @@ def test_a_program_put_into_the_pane_meanwhile_is_not_signalled(box: Box) -> Non
     assert "another process runs in" in done.out
     assert box.pane(row["pane"], "pane_dead") == "0"
     assert any("77777" in line for line in box.processes().values())
+
+
+def test_an_agent_that_a_cut_off_close_left_deaf_is_named(box: Box) -> None:
+    box.start(["demo/app#1"])
+    pane = box.session("items:demo/app#1")["pane"]
+    box.tmux("select-pane", "-d", "-t", pane)
+    plan = box.run("plan", "close.yml")
+    assert plan.code == 0, plan
+    assert f"items:demo/app#1: pane {pane} takes no input" in plan.out
+    box.tmux("select-pane", "-e", "-t", pane)
+    assert "takes no input" not in box.run("plan", "close.yml").out
