@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from loopctl.model.facts import OUTSIDE, Known, Unknown
-from loopctl.model.items import CLOSED, MERGED, MISSING, PULL_REQUEST, WorkItem
 from loopctl.model.observed import Observation, Subject, known_item
-from loopctl.model.plan import CLOSE, REAP, RECORD, START, Action, After, Before, Guard, Held, Plan, PlayScope
+from loopctl.model.plan import CLOSE, REAP, RECORD, START, Action, After, Before, Held, Plan, PlayScope
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import KEPT, PAUSE, REMOVE, RUN, Playbook, Policy
 from loopctl.model.sessions import (
@@ -32,11 +31,12 @@ from loopctl.model.sessions import (
     SessionView,
     Sighting,
 )
-from loopctl.model.text import ago, plural
-from loopctl.planner.facts import facts_of, item_facts
+from loopctl.planner.facts import facts_of
+from loopctl.planner.identity import guard_of
 from loopctl.planner.links import Stays, is_delivered, moved_sessions, served, stays
 from loopctl.planner.resolve import Desired, Resolution, is_for
-from loopctl.planner.strays import agent_elsewhere, renamed, under_another_name
+from loopctl.planner.strays import agent_elsewhere
+from loopctl.planner.words import DRIFT, deaf, notes_of, reason_of, why
 
 
 def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Observation, policy: Policy) -> Plan:
@@ -77,7 +77,7 @@ def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Obs
         held=tuple(held),
         unchanged=len(calm - busy),
         outside=tuple(ref for ref in dict.fromkeys(outside) if ref not in {action.ref for action in actions}),
-        notes=(*kept, *_deaf(resolutions), *_notes(observation)),
+        notes=(*kept, *deaf(resolutions), *notes_of(observation)),
         problems=tuple(f"{name}: {reason}" for name, reason in sorted(observation.problems.items())),
     )
 
@@ -136,7 +136,7 @@ def _end(subject: Subject, desired: Desired, observation: Observation, policy: P
     after = After(
         phase=ending.phase,
         status=CLOSED_STATUS,
-        reason=view.record.reason or _reason(known_item(subject)),
+        reason=view.record.reason or reason_of(known_item(subject)),
         pane=ending.pane,
         input="off" if ending.pane in {DEAD, LIVE} else "",
         kill_harness=kill or remove,
@@ -144,8 +144,8 @@ def _end(subject: Subject, desired: Desired, observation: Observation, policy: P
         # What a retained pane shows was written down when it was closed.
         transcript="" if ending.verb == REAP and view.record.transcript else desired.ensure.transcript or KEPT,
     )
-    why = _why(subject, observation)
-    return _action(ending.verb, subject, desired, _before(view, sighting), after, why, observation)
+    reason = why(subject, observation)
+    return _action(ending.verb, subject, desired, _before(view, sighting), after, reason, observation)
 
 
 def _ending(view: SessionView, sighting: Sighting, remove: bool, kill: bool) -> _Ending | None:
@@ -171,8 +171,8 @@ def _pause(subject: Subject, desired: Desired, observation: Observation) -> Acti
         return None
     phase = PAUSED if view.phase == RUNNING else view.phase or ""
     after = After(phase=phase, status=PAUSED_STATUS, kill_harness=False)
-    why = _why(subject, observation)
-    return _action(RECORD, subject, desired, _before(view, view.sighting.value), after, why, observation)
+    reason = why(subject, observation)
+    return _action(RECORD, subject, desired, _before(view, view.sighting.value), after, reason, observation)
 
 
 def _start(
@@ -182,7 +182,7 @@ def _start(
     if not subject.latest or phase == RUNNING:
         return None
     if record and record.status == PAUSED_STATUS:
-        drift = _DRIFT.get(phase or "")
+        drift = DRIFT.get(phase or "")
         note = f"{subject.ref} is paused and {drift}: nothing starts it again before `loopctl sessions resume`"
         return Stays(subject.ref, note) if drift else None
     if alive := _still_alive(subject, observation) or agent_elsewhere(subject.ref, observation):
@@ -213,7 +213,7 @@ def _start(
         name=name,
     )
     before = Before(phase=phase or ABSENT)
-    return _action(START, subject, desired, before, after, _why(subject, observation), observation)
+    return _action(START, subject, desired, before, after, why(subject, observation), observation)
 
 
 def _still_alive(subject: Subject, observation: Observation) -> str:
@@ -254,7 +254,7 @@ def _names_in_use(observation: Observation) -> set[str]:
 
 
 def _action(
-    verb: str, subject: Subject, desired: Desired, before: Before, after: After, why: str, observation: Observation
+    verb: str, subject: Subject, desired: Desired, before: Before, after: After, reason: str, observation: Observation
 ) -> Action:
     guard = guard_of(subject, observation)
     return Action(
@@ -265,38 +265,8 @@ def _action(
         play=desired.play.name,
         rule=desired.rule.name,
         position=desired.rule.position,
-        why=why,
+        why=reason,
         guard=guard if desired.rule.match.session.attached is not None else replace(guard, attached=""),
-    )
-
-
-def guard_of(subject: Subject, observation: Observation) -> Guard:
-    """The identities that a plan about this subject relies on."""
-    item = known_item(subject)
-    guard = Guard(
-        machine=observation.machine,
-        registry=observation.registry,
-        item_state=item.state if item else "",
-        item_node=item.node_id if item else "",
-        item_facts=item_facts(item) if item else "",
-        attached="no",
-    )
-    view = subject.session
-    if view is None:
-        return guard
-    record = view.record
-    sighting = view.sighting.value if isinstance(view.sighting, Known) else None
-    return replace(
-        guard,
-        record_id=record.id,
-        generation=record.generation,
-        socket=record.socket,
-        server=sighting.server if sighting else None,
-        session_id=sighting.pane.session_id if sighting and sighting.pane else "",
-        pane_id=sighting.pane.pane_id if sighting and sighting.pane else "",
-        pane=sighting.process if sighting else None,
-        pane_state=sighting.state if sighting else "",
-        attached="yes" if sighting and sighting.pane and sighting.pane.attached else "no",
     )
 
 
@@ -319,60 +289,6 @@ def _before(view: SessionView, sighting: Sighting) -> Before:
     )
 
 
-def _reason(item: WorkItem | None) -> str:
-    if item is None or item.state not in {CLOSED, MERGED, MISSING}:
-        return "requested"
-    if item.state == MERGED:
-        return "pr-merged"
-    if item.state == MISSING:
-        return "item-missing"
-    return "pr-closed" if item.kind == PULL_REQUEST else "issue-closed"
-
-
-_DRIFT = {
-    EXITED: "its agent has exited",
-    LOST: "its pane is gone",
-    UNDEAD: "its record is closed but processes are alive",
-}
-
-
-def _why(subject: Subject, observation: Observation) -> str:
-    parts = []
-    item = known_item(subject)
-    if item is not None:
-        noun = "pull request" if item.kind == PULL_REQUEST else "issue"
-        reason = f" as {item.reason.replace('_', ' ')}" if item.reason and item.state == CLOSED else ""
-        where = f" (now at {item.moved_to})" if item.moved_to else ""
-        parts.append(f"{noun} {item.state}{reason} {ago(item.closed_at, observation.now)}".rstrip() + where)
-    if subject.phase in _DRIFT:
-        parts.append(_DRIFT[subject.phase])
-    if subject.phase == RETAINED and subject.record:
-        parts.append(f"session closed {ago(subject.record.closed_at, observation.now)}".rstrip())
-    return "; ".join(parts) or "asked for"
-
-
 def _scopes(playbook: Playbook, observation: Observation) -> tuple[PlayScope, ...]:
     running = observation.alive_beside + sum(subject.is_alive for subject in observation.subjects)
     return tuple(PlayScope(p.name, p.limits, running) for p in playbook.plays if is_for(p, observation.machine))
-
-
-def _deaf(resolutions: Sequence[Resolution]) -> tuple[str, ...]:
-    """Running agents that nobody can type to: a close was cut off, and then nobody wanted it any more."""
-    notes = []
-    for resolution in resolutions:
-        view = resolution.subject.session
-        pane = view.sighting.value.pane if view and isinstance(view.sighting, Known) else None
-        if pane and pane.input_off and resolution.subject.phase == RUNNING and resolution.desired is None:
-            notes.append(
-                f"{resolution.subject.ref}: pane {pane.pane_id} takes no input, a close was cut off; `tmux select-pane -e` turns it on"
-            )
-    return tuple(dict.fromkeys(notes))
-
-
-def _notes(observation: Observation) -> tuple[str, ...]:
-    here = under_another_name(observation)
-    away = [record for record in observation.foreign if record not in here]
-    machines = ", ".join(sorted({record.machine for record in away}))
-    notes = [renamed(here)] if here else []
-    notes += [f"{plural(len(away), 'session')} of other machines are out of scope ({machines})"] if away else []
-    return tuple(notes)
