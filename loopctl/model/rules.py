@@ -10,9 +10,7 @@ RUN = "running"
 PAUSE = "paused"
 RETAIN = "retained"
 REMOVE = "gone"
-#: What `ensure.session` may ask for after compilation; "closed" has then become retained or gone.
-END_STATES = (RUN, PAUSE, RETAIN, REMOVE)
-#: Those that end a session.
+#: The end states that end a session.
 ENDS = (RETAIN, REMOVE)
 
 KEPT = "kept"

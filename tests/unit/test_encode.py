@@ -71,7 +71,6 @@ def test_the_keys_of_a_plan() -> None:
     assert action["guard"]["pane"] == {"pid": 811, "start": "boot:12345"}
 
 
-@pytest.mark.skipif(not SCHEMA.exists(), reason="there is no plan schema yet")
 @pytest.mark.parametrize("plan", [rich_plan(), hostile_plan(), Plan(rich_plan().created_at, "desk", "")])
 def test_plans_are_as_their_schema_says(plan: Plan) -> None:
     jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text("utf-8"))).validate(saved(plan))
