@@ -80,13 +80,16 @@ class Progress:
 
 def tell_error(error: LoopctlError) -> None:
     """Print an error and its hint; a wrong document with each problem's line and caret."""
+    say(error_text(error, wants_color(sys.stderr)))
+
+
+def error_text(error: LoopctlError, color: bool = False) -> str:
+    """What `tell_error` prints. An error may repeat foreign text, so nothing in it can steer a terminal."""
     from loopctl.errors import DocumentError
+    from loopctl.render.clean import shown
 
     if isinstance(error, DocumentError):
         from loopctl.render.problems import problems_text
 
-        say(problems_text(error.problems, wants_color(sys.stderr)))
-        return
-    say(f"loopctl: {error.message}")
-    if error.hint:
-        say(f"  hint: {error.hint}")
+        return problems_text(error.problems, color)
+    return f"loopctl: {shown(error.message)}" + (f"\n  hint: {shown(error.hint)}" if error.hint else "")
