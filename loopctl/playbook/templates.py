@@ -257,7 +257,10 @@ def _guarded(document: Document, path: Path_, work: Callable[[], T]) -> T:
 
 def _at(value: object, path: Path_) -> object:
     for part in path:
-        if not isinstance(value, dict | list):
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int):
+            value = value[part]
+        else:
             return None
-        value = value.get(part) if isinstance(value, dict) else value[int(part)]
     return value

@@ -1,0 +1,67 @@
+"""Hostile input of every kind. `make fuzz` tries many; `make test` tries a few, always the same ones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz import documents
+from tests.fuzz.mutations import bent, regrown
+from tests.fuzz.targets import Target
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
+TARGETS: tuple[Target, ...] = (*documents.TARGETS,)
+
+fuzzing = settings(
+    max_examples=EXAMPLES or 30,
+    derandomize=not EXAMPLES,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def inputs(target: Target) -> st.SearchStrategy[bytes]:
+    seeds = target.seeds()
+    return st.one_of(bent(seeds), regrown(seeds)) if target.tree else bent(seeds)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name.replace(" ", "-"))
+def test_hostile_input_is_refused_in_one_line_and_does_nothing(
+    target: Target, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    tried = accepted = 0
+    slowest = 0.0
+    folder = tmp_path / "f"
+
+    @fuzzing
+    @given(inputs(target))
+    def attack(data: bytes) -> None:
+        nonlocal tried, accepted, slowest
+        folder.mkdir(0o700)
+        try:
+            started = time.perf_counter()
+            accepted += target.attack(data, folder)
+            slowest = max(slowest, time.perf_counter() - started)
+            tried += 1
+        finally:
+            shutil.rmtree(folder)
+
+    attack()
+    record_property("fuzz", [target.name, tried, accepted, round(slowest, 3)])
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name.replace(" ", "-"))
+def test_the_real_input_is_accepted(target: Target, tmp_path: Path) -> None:
+    """Else everything would be refused for the wrong reason."""
+    for number, seed in enumerate(target.seeds()):
+        folder = tmp_path / str(number)
+        folder.mkdir(0o700)
+        assert target.attack(seed, folder), seed
