@@ -13,13 +13,14 @@ from loopctl.model.decode import POSITION, decode, mapping
 from loopctl.model.plan import CHANGED, FAILED, OK, STALE, VERBS, Action, Held, Outcome, Plan, PlayScope
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Limits, Position
-from loopctl.model.secrets import mask, mask_argv
+from loopctl.model.secrets import mask, mask_argv, mask_certain
 from loopctl.model.sessions import SessionView
 
 PLAN_VERSION = 1
 UNKNOWN_PHASE = "unknown"
 #: As many letters of a session's id as people are shown.
 SHORT_ID = 8
+_TOLD = frozenset({"prompt", "text", "comment"})
 
 _PLAN_KEYS = frozenset(
     {"version", "created_at", "machine", "registry", "playbooks", "plays", "digest", "summary"}
@@ -52,7 +53,8 @@ class _Scope:
 def plan_to_dict(plan: Plan) -> dict[str, Any]:
     """The plan as schemas/plan.schema.json describes it.
 
-    Secrets are masked in what is only shown (command lines, rules, reasons, notes); what an apply relies on is exact.
+    Secrets are masked in what is only shown (command lines, rules, reasons, notes), and in prompts where they are known
+    for certain; all else that an apply relies on is exact.
     """
     content = _content(plan)
     head = {"version": PLAN_VERSION, "created_at": time_text(plan.created_at)}
@@ -203,4 +205,7 @@ def _encode(value: object) -> Any:
 
 def _masked(name: str, value: Any) -> Any:
     # Command lines are shown only: a start asks its harness for the line anew.
-    return mask_argv(value) if name == "argv" else value
+    if name == "argv":
+        return mask_argv(value)
+    # What an agent or an item is told is exact, but for what nobody should find in a file or in the log of a CI job.
+    return mask_certain(value) if name in _TOLD else value

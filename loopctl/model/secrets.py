@@ -1,4 +1,4 @@
-"""Masks secrets in text that is shown, logged or saved."""
+"""Masks secrets in text that is shown, logged or saved: those that look like one, and those that are known to be one."""
 
 from __future__ import annotations
 
@@ -27,19 +27,49 @@ _NAMED = (
     re.compile(r"(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE),
 )
 _URL = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/:@]*:[^\s/]+@", re.IGNORECASE)
+#: Names that hold a secret's place and not the secret.
+_PLACE = re.compile(r".*_(?:FILE|DIR|PATH|URL|ID|NAME|ENV|CMD|COMMAND)", re.IGNORECASE)
+#: A shorter value is found in words that are none.
+_SHORTEST = 8
+_known: set[str] = set()
+
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _FLAG = re.compile(rf"--?[a-z0-9-]*{_WORD}(?![a-z])[a-z0-9-]*", re.IGNORECASE)
 _ASSIGNED = re.compile(rf"\A(-{{0,2}}[a-z0-9_-]*{_WORD}(?![a-z])[a-z0-9_-]*=).+", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(rf"[a-z0-9_-]*{_WORD}(?![a-z])[a-z0-9_-]*", re.IGNORECASE)
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name holds a secret: GH_TOKEN, but not GH_TOKEN_FILE."""
+    return bool(_NAME.fullmatch(name)) and not _PLACE.fullmatch(name)
+
+
+def learn(environ: Mapping[str, str], *names: str) -> None:
+    """From now on mask, in this process, the values of variables that hold secrets by their name, and of those named here."""
+    values = (value for name, value in environ.items() if name in names or is_secret_name(name))
+    _known.update(value for value in values if len(value) >= _SHORTEST)
+
+
+def forget() -> None:
+    """Know no secrets any more."""
+    _known.clear()
+
+
+def mask_certain(text: str) -> str:
+    """Mask only what is a secret beyond doubt: an agent reads this text, and `token = x` may be what it is about."""
+    text = _PRIVATE_KEY.sub(MASK, text)
+    for value in sorted(_known, key=len, reverse=True):
+        text = text.replace(value, MASK)
+    return _TOKENS.sub(MASK, text)
+
+
 def mask(text: str) -> str:
     """The text with every secret in it replaced by `***`. Masking twice changes nothing more."""
-    text = _PRIVATE_KEY.sub(MASK, text)
+    text = mask_certain(text)
     text = _URL.sub(rf"\1{MASK}@", text)
     for pattern in _NAMED:
         text = pattern.sub(rf"\1{MASK}", text)
-    return _TOKENS.sub(MASK, text)
+    return text
 
 
 def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
