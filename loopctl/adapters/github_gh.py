@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from loopctl.adapters.github_reply import Failure, clean, login_remedy
 from loopctl.adapters.shell import clean_env
+from loopctl.model.secrets import is_secret_name
 
 #: The oldest gh that is known to do; Debian 12 has 2.23.
 OLDEST = (2, 20, 0)
@@ -27,6 +28,8 @@ _UNWANTED = frozenset(
         "GH_REPO",
     }
 )
+#: The secrets that are gh's own.
+_ACCOUNT = frozenset({"GH_ENTERPRISE_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GITHUB_TOKEN"})
 _FIXED: Mapping[str, str] = {
     "DO_NOT_TRACK": "1",
     "GH_NO_EXTENSION_UPDATE_NOTIFIER": "1",
@@ -59,9 +62,11 @@ _REMEDIES = (
 def gh_env(base: Mapping[str, str]) -> dict[str, str]:
     """The environment of gh: `shell.clean_env` without prompts, notices and telemetry.
 
-    The account (GH_TOKEN, GITHUB_TOKEN, GH_ENTERPRISE_TOKEN, GH_CONFIG_DIR, HOME, XDG_*) and the proxies stay.
+    The account (GH_TOKEN, GITHUB_TOKEN, GH_ENTERPRISE_TOKEN, GH_CONFIG_DIR, HOME, XDG_*) and the proxies stay; variables whose
+    name says that they hold another secret do not.
     """
-    return {name: value for name, value in clean_env(base).items() if name not in _UNWANTED} | dict(_FIXED)
+    unwanted = _UNWANTED | {name for name in base if is_secret_name(name) and name not in _ACCOUNT}
+    return {name: value for name, value in clean_env(base).items() if name not in unwanted} | dict(_FIXED)
 
 
 def version_of(text: str) -> tuple[int, int, int] | None:

@@ -15,8 +15,10 @@ def main(argv: list[str]) -> None:
     from loopctl.config import EventLog
     from loopctl.controller.serve import serve
     from loopctl.controller.webhook import Emit
+    from loopctl.model.secrets import learn
 
     def make_emit(first: Mapping[str, Any]) -> Emit:
+        learn(os.environ, first["secret_env"])
         return open_journal(EventLog(**first["event_log"]), "gh-webhook").emit
 
     serve(socket.socket(fileno=int(argv[1])), os.environ, make_emit)

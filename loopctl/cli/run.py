@@ -177,7 +177,8 @@ def _inbox(options: Options, loaded: Loaded, wakeup: int, log: Log) -> Iterator[
 
     if options.insecure:
         log("warning", "webhooks are taken WITHOUT A SIGNATURE: whoever reaches the port can send them")
-    receiver = Receiver(wakeup, start_receiver, receiver_settings(loaded, options.insecure), loaded.config, log)
+    start = partial(start_receiver, loaded.config.webhook.secret_env)
+    receiver = Receiver(wakeup, start, receiver_settings(loaded, options.insecure), loaded.config, log)
     try:
         yield receiver
     finally:

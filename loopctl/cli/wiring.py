@@ -34,6 +34,7 @@ from loopctl.config import EventLog as EventLogConfig
 from loopctl.executor import excess, way_on
 from loopctl.model.health import Finding
 from loopctl.model.plan import Outcome, Plan
+from loopctl.model.secrets import is_secret_name, learn
 from loopctl.model.the_loop import LoopFolder
 from loopctl.ports import Journal, Provider, World
 from loopctl.render import RENDERERS, View
@@ -75,7 +76,11 @@ class Setup:
     @classmethod
     def load(cls, config: str | None, source: str) -> Setup:
         """Read the config and build the world. Raises DocumentError."""
+        learn(os.environ)
         loaded = load_config(config, os.environ, Path.cwd())
+        learn(os.environ, loaded.webhook.secret_env)
+        for harness in loaded.harnesses.values():
+            learn(harness.env)
         if loaded.warnings:
             say(f"warning: {loaded.path}: without meaning in loopctl: {', '.join(loaded.warnings)}")
         progress, stop = Progress(), Stop()
@@ -184,9 +189,10 @@ def controller_holder(config: Config) -> str:
     return holder(Path(config.state_root), CONTROLLER)
 
 
-def start_receiver() -> Child:
-    """Start the process that webhooks come to. Never with the current folder on its path."""
-    return Child([sys.executable, "-P", "-m", "loopctl.cli.receive"], os.environ)
+def start_receiver(secret_env: str) -> Child:
+    """Start the process that webhooks come to. Never with the current folder on its path, nor with any secret but its own."""
+    environ = {name: value for name, value in os.environ.items() if name == secret_env or not is_secret_name(name)}
+    return Child([sys.executable, "-P", "-m", "loopctl.cli.receive"], environ)
 
 
 def agents_env(environ: Mapping[str, str]) -> dict[str, str]:
@@ -221,6 +227,7 @@ def _providers(config: Config, environ: Mapping[str, str]) -> Iterable[Provider]
 
 def github_hosts(config: Config, environ: Mapping[str, str]) -> dict[tuple[str, str], GitHubApi]:
     """Each GitHub host of the sources with the gh that asks it: sources of one host share its limits."""
+    environ = {name: value for name, value in environ.items() if name != config.webhook.secret_env}
     keys = {(host, source.gh_binary) for source in config.sources for host in _by_host(source)}
     return {
         (host, gh): GitHubApi(
