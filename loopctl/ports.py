@@ -15,6 +15,8 @@ from loopctl.model.processes import ProcessId, ProcessTable
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Policy
 from loopctl.model.sessions import Pane, ServerId, ServerView, SessionRecord
+from loopctl.model.talk import Comment, Posted, Talk
+from loopctl.model.workspaces import Workspace
 
 
 class Provider(Protocol):
@@ -30,6 +32,17 @@ class Provider(Protocol):
 
     def listed(self) -> Fact[tuple[WorkItem, ...]]:
         """All open items that carry the source's label; Unknown when the listing could not be read to its end."""
+        ...
+
+    def threads(self, refs: Sequence[WorkItemRef]) -> Mapping[WorkItemRef, Fact[tuple[Comment, ...]]]:
+        """The comments on these items, the oldest first, whole or Unknown; an answer for every ref that was asked. Never raises."""
+        ...
+
+    def comment(self, ref: WorkItemRef, key: str, text: str) -> Fact[str]:
+        """Leave one comment on the item, or update the one of ours that carries this key; its URL.
+
+        The hidden mark is put in here. An Unknown of kind REFUSED says that certainly nothing was posted.
+        """
         ...
 
     def describe(self) -> str:
@@ -95,6 +108,13 @@ class TerminalHost(Protocol):
 
     def remove(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
         """Kill these panes (a session goes with its last one). Returns an error text, or ""."""
+        ...
+
+    def paste(self, socket: str, server: ServerId, pane: PaneRef, text: str) -> Fact[None]:
+        """Give a live pane a text as one bracketed paste and submit it, unless it is dead, takes no input or is not the one meant.
+
+        An Unknown of kind REFUSED says that certainly nothing arrived; any other that it cannot be told.
+        """
         ...
 
     def nudge(self, socket: str, server: ServerId) -> None:
@@ -197,10 +217,67 @@ class Transcripts(Protocol):
         ...
 
 
+class Ledger(Protocol):
+    """What was passed on to agents and posted on items: so that it is done once, however often it is asked for."""
+
+    def read(self) -> Talk:
+        """All of it. Raises StateError when the file cannot be trusted."""
+        ...
+
+    def claim(self, session: str, message: str) -> bool:
+        """Write down durably that a message is about to be sent. False when it was claimed before and has not failed since."""
+        ...
+
+    def settle(self, session: str, message: str, status: str, detail: str = "") -> None:
+        """Write down what became of a claimed message."""
+        ...
+
+    def set_cursor(self, session: str, cursor: datetime) -> None:
+        """Comments up to this time are not passed on to the session (any more). A cursor never goes back."""
+        ...
+
+    def inherit(self, old: str, new: str) -> None:
+        """A session that goes on with another's conversation knows what that one was told."""
+        ...
+
+    def posted(self, note: Posted) -> None:
+        """Write down a comment of ours."""
+        ...
+
+    def arm(self, ref: WorkItemRef) -> None:
+        """What was given up for this item is to be tried again."""
+        ...
+
+
+class Workspaces(Protocol):
+    """Git worktrees, one for each session that wants one, below one root."""
+
+    def look(self, paths: Sequence[str]) -> Mapping[str, Fact[Workspace]]:
+        """What stands at these paths; an answer for each."""
+        ...
+
+    def prepare(self, ref: WorkItemRef, branch: str) -> str:
+        """Make (or find) the item's worktree on this branch; its absolute path. Raises StateError."""
+        ...
+
+    def remove(self, path: str, *, force: bool) -> str:
+        """Take a worktree of ours away. Refuses, with the reason, what is not ours or has work that would be lost, unless forced: then
+        that work is saved first. Returns a problem or ""."""
+        ...
+
+
 class Harness(Protocol):
     """How one agent program is started and ended."""
 
     name: str
+
+    def check(self) -> str:
+        """Why it cannot be started (no such program, its version does not answer), or "". Asked once a run."""
+        ...
+
+    def resume_argv(self, prompt: str, session_id: str) -> tuple[str, ...]:
+        """The command line that goes on with a conversation, () where the program cannot. Raises StateError like `argv`."""
+        ...
 
     def argv(self, prompt: str, session_id: str) -> tuple[str, ...]:
         """The command line of a fresh start. Raises StateError when the program does not exist."""
@@ -227,6 +304,8 @@ class World:
     harnesses: Mapping[str, Harness]
     journal: Journal
     transcripts: Transcripts
+    ledger: Ledger
+    workspaces: Workspaces
     policy: Policy
     #: The socket that new sessions are started on.
     socket: str

@@ -10,10 +10,11 @@ from loopctl.adapters.github_answer import NOT_FOUND, PROVIDER
 from loopctl.adapters.github_api import GitHubApi, Tally
 from loopctl.adapters.github_query import Want
 from loopctl.adapters.github_reply import Failure, http_failure
-from loopctl.model.facts import OUTSIDE, Fact, Known, Unknown
+from loopctl.model.facts import OUTSIDE, REFUSED, Fact, Known, Unknown
 from loopctl.model.items import WorkItem
 from loopctl.model.observed import QUESTIONS_KEPT, Question
 from loopctl.model.refs import DEFAULT_HOSTS, WorkItemRef
+from loopctl.model.talk import Comment
 
 
 def repository(text: str, host: str = DEFAULT_HOSTS[PROVIDER]) -> tuple[str, str]:
@@ -95,6 +96,14 @@ class GitHub:
         what = f"open items on {self._host}" + (f" with label {self._label}" if self._label else "")
         self._note(what, len(fact.value) if isinstance(fact, Known) else 0, tally)
         return fact
+
+    def threads(self, refs: Sequence[WorkItemRef]) -> Mapping[WorkItemRef, Fact[tuple[Comment, ...]]]:
+        """The comments on these items."""
+        return {ref: Unknown("comments are not read yet") for ref in refs}
+
+    def comment(self, ref: WorkItemRef, key: str, text: str) -> Fact[str]:
+        """Post a comment, or update ours."""
+        return Unknown("comments are not posted yet", REFUSED)
 
     def describe(self) -> str:
         """The host, the repositories and the label."""

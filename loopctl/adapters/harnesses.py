@@ -84,6 +84,18 @@ class CommandHarness:
         values = {PROMPT: plain(prompt), SESSION_ID: session_id}
         return (self._program(), *_filled(self._argv[1:], values))
 
+    def check(self) -> str:
+        """Why it cannot be started, or ""."""
+        try:
+            self._program()
+        except StateError as error:
+            return error.message
+        return ""
+
+    def resume_argv(self, prompt: str, session_id: str) -> tuple[str, ...]:
+        """The command line that goes on with a conversation, () where the program cannot."""
+        return ()
+
     def env(self) -> Mapping[str, str]:
         """The variables that config sets, and those that it passes on and that exist."""
         passed = {name: self._environ[name] for name in self._pass_env if name in self._environ}

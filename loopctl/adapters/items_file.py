@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from loopctl.errors import DocumentError
-from loopctl.model.facts import OUTSIDE, Fact, Known, Unknown
+from loopctl.model.facts import OUTSIDE, REFUSED, Fact, Known, Unknown
 from loopctl.model.items import ISSUE, MISSING, OPEN, WorkItem
 from loopctl.model.observed import QUESTIONS_KEPT, Question
 from loopctl.model.refs import WorkItemRef
+from loopctl.model.talk import Comment
 from loopctl.playbook.items import load_items
 
 PROVIDER = "items"
@@ -58,6 +59,14 @@ class ItemsFile:
         found = len(items.value) if isinstance(items, Known) else 0
         self._questions.append(Question(PROVIDER, f"open items in {self._path}", 0, found))
         return items
+
+    def threads(self, refs: Sequence[WorkItemRef]) -> Mapping[WorkItemRef, Fact[tuple[Comment, ...]]]:
+        """A file has no comments."""
+        return {ref: Known(()) for ref in refs}
+
+    def comment(self, ref: WorkItemRef, key: str, text: str) -> Fact[str]:
+        """A file takes no comments."""
+        return Unknown(f"{ref} is in a file, where nobody can comment", REFUSED)
 
     def describe(self) -> str:
         """The file and the label."""

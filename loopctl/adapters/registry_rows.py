@@ -14,6 +14,8 @@ from loopctl.model.sessions import STATUSES, ServerId, SessionRecord
 _ID = re.compile(r"[0-9a-f-]{1,64}\Z")
 NUMBERS = {"server_pid", "server_start", "pane_pid", "generation"}
 _TIMES = ("created_at", "updated_at", "closed_at")
+#: What version 2 of the file added.
+ADDED_2 = ("workspace", "branch", "resumes")
 _PLAIN = tuple(f.name for f in fields(SessionRecord) if f.name not in {"ref", "server", "pane", *_TIMES})
 COLUMNS = ("ref", "ref_key", "server_pid", "server_start", "pane_pid", "pane_start", *_TIMES, *_PLAIN)
 
@@ -70,7 +72,7 @@ def to_record(row: dict[str, object]) -> SessionRecord:
     if row["status"] not in STATUSES:
         msg = f"status: {row['status']!r} is not one of {', '.join(STATUSES)}"
         raise ValueError(msg)
-    plain = {name: row[name] if row[name] is not None else "" for name in _PLAIN}
+    plain = {name: row[name] if row[name] is not None else "" for name in _PLAIN if name in row}
     server = pane = None
     if row["server_pid"] is not None:
         server = ServerId(_pid(row["server_pid"], "server_pid"), int(str(row["server_start"])))

@@ -124,6 +124,10 @@ class Tmux:
                 result[pane.pane_id] = _assemble(pane, parts, problem)
         return result
 
+    def paste(self, socket: str, server: ServerId, pane: PaneRef, text: str) -> Fact[None]:
+        """Give a live pane a text."""
+        return Unknown("texts are not pasted yet", REFUSED)
+
     def nudge(self, socket: str, server: ServerId) -> None:
         """Fork a trivial job: the server then reaps every child, also one whose SIGCHLD was lost (Debian's 3.3a)."""
         self._script(socket, server, ["run-shell -b true"])

@@ -22,12 +22,14 @@ from loopctl.adapters.journal_reader import parse_since
 from loopctl.adapters.journal_reader import read_events as read_log
 from loopctl.adapters.processes import LocalProcesses
 from loopctl.adapters.registry import SqliteRegistry
+from loopctl.adapters.registry_ledger import SqliteLedger
 from loopctl.adapters.registry_lock import CONTROLLER, hold_lock, holder
 from loopctl.adapters.shell import clean_env, replace_process
 from loopctl.adapters.shell import run as run_program
 from loopctl.adapters.shell_child import Child
 from loopctl.adapters.tmux import Tmux
 from loopctl.adapters.transcripts import TranscriptFolder
+from loopctl.adapters.worktrees import NoWorkspaces
 from loopctl.cli.output import Progress, out, say, wants_color
 from loopctl.config import Config, Source, load_config
 from loopctl.config import EventLog as EventLogConfig
@@ -162,6 +164,8 @@ def build_world(
         harnesses=build_harnesses(config.harnesses, environ, config.harness_args),
         journal=open_journal(config.event_log, source),
         transcripts=TranscriptFolder(root / "transcripts"),
+        ledger=SqliteLedger(root, now=now),
+        workspaces=NoWorkspaces(),
         policy=replace(config.policy, spawn_workdir=config.spawn_workdir),
         socket=config.socket,
         now=now,

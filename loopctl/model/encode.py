@@ -39,15 +39,18 @@ class _Scope:
     name: str
     max_changes: int
     max_fraction: float
+    max_sessions: int
     running: int
 
     @classmethod
     def of(cls, play: PlayScope) -> _Scope:
-        return cls(play.name, play.limits.max_changes, float(play.limits.max_fraction), play.running)
+        limits = play.limits
+        return cls(play.name, limits.max_changes, float(limits.max_fraction), limits.max_sessions, play.running)
 
     @property
     def scope(self) -> PlayScope:
-        return PlayScope(self.name, Limits(self.max_changes, self.max_fraction), self.running)
+        limits = Limits(self.max_changes, self.max_fraction, self.max_sessions)
+        return PlayScope(self.name, limits, self.running)
 
 
 def plan_to_dict(plan: Plan) -> dict[str, Any]:

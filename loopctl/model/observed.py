@@ -10,6 +10,8 @@ from loopctl.model.facts import UNASKED, Fact, Known, Unknown
 from loopctl.model.items import WorkItem
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import ABSENT, PAUSED, RUNNING, UNDEAD, Pane, SessionRecord, SessionView
+from loopctl.model.talk import Comment, Talk
+from loopctl.model.workspaces import Workspace
 
 #: How many of its newest questions a provider remembers: more than one plan needs, and no more however long it runs.
 QUESTIONS_KEPT = 100
@@ -74,6 +76,7 @@ class Observation:
     `problems` are things that could not be read whole and that hold every item they could concern: name -> reason.
     `foreign` are records of other machines, which are out of scope. `alive_beside` counts the live sessions that a limit
     left out: fractions are measured against them too. `in_session` are all items with an open session, those included.
+    `threads` are the comments on the items that were asked about, the oldest first; `workspaces` by path what the worktrees show.
     """
 
     machine: str
@@ -86,6 +89,9 @@ class Observation:
     questions: tuple[Question, ...] = ()
     in_session: frozenset[WorkItemRef] = frozenset()
     alive_beside: int = 0
+    talk: Talk = field(default_factory=Talk)
+    threads: Mapping[WorkItemRef, Fact[tuple[Comment, ...]]] = field(default_factory=dict)
+    workspaces: Mapping[str, Fact[Workspace]] = field(default_factory=dict)
 
 
 def known_item(subject: Subject) -> WorkItem | None:

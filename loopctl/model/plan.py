@@ -9,6 +9,7 @@ from loopctl.model.processes import ProcessId
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Limits, Position
 from loopctl.model.sessions import ServerId
+from loopctl.model.talk import Message
 
 START = "start"
 RESUME = "resume"
@@ -16,7 +17,8 @@ CLOSE = "close"
 REAP = "reap"
 RECORD = "record"
 COMMENT = "comment"
-VERBS = (START, RESUME, CLOSE, REAP, RECORD, COMMENT)
+DELIVER = "deliver"
+VERBS = (START, RESUME, CLOSE, REAP, RECORD, COMMENT, DELIVER)
 #: Verbs that end something; they go through the one close path.
 ENDINGS = (CLOSE, REAP)
 
@@ -43,7 +45,11 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What will be. `transcript` is kept or discarded; `grace` is in seconds; start fields are empty for an ending."""
+    """What will be. `transcript` is kept or discarded; `grace` is in seconds; start fields are empty for an ending.
+
+    `conversation` is the harness's session id that a resumed agent goes on with. `cursor` says from which time on (the
+    provider's clock) comments are passed on. `comment` is the text that the item is to carry once the state (`comment_key`) is reached.
+    """
 
     phase: str
     status: str = ""
@@ -54,10 +60,17 @@ class After:
     grace: float = 0.0
     transcript: str = ""
     harness: str = ""
-    argv: tuple[str, ...] = ()
     cwd: str = ""
     prompt: str = ""
     name: str = ""
+    conversation: str = ""
+    workspace: str = ""
+    branch: str = ""
+    force: bool = False
+    cursor: datetime | None = None
+    messages: tuple[Message, ...] = ()
+    comment: str = ""
+    comment_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

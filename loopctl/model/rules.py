@@ -92,7 +92,9 @@ class Ensure:
     """The end state a rule wants; None means that the rule says nothing of it.
 
     `session` is running, paused, retained or gone. `grace` is in seconds, 0 = at once. `keep_last` belongs to its own rule: it
-    leaves so many of the retained sessions that the rule matches alone, those that were closed last.
+    leaves so many of the retained sessions that the rule matches alone, those that were closed last. `workspace` is shared or
+    worktree for a running session, kept or removed for one that ends; `force` lets removing take uncommitted work along (saved
+    first). `deliver` names what is passed on to a running agent. A comment or prompt is a template.
     """
 
     session: str | None = None
@@ -105,6 +107,9 @@ class Ensure:
     transcript: str | None = None
     comment: Expression | None = None
     keep_last: int | None = None
+    deliver: str | None = None
+    branch: Expression | None = None
+    force: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +125,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one apply may change: a count, and endings as a fraction of what runs (from four endings up)."""
+    """How much one apply may change: a count, and endings as a fraction of what runs (from four endings up).
+
+    `max_sessions` is how many sessions may run at once before this play starts no more; 0 is no limit.
+    """
 
     max_changes: int = 10
     max_fraction: float = 0.5
+    max_sessions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +172,18 @@ class Policy:
     spawn_workdir: str = ""
     spare: tuple[str, ...] = ()
     linked_items: str = "all"
+    #: How many sessions of this machine may run at once; 0 is no limit.
+    max_concurrent_sessions: int = 0
+    #: How often what failed is tried again before it is given up.
+    max_retries: int = 3
+    #: Whether an agent that ended by itself goes on with its conversation, and how long a resumed one is watched (seconds).
+    resume_on_respawn: bool = True
+    resume_probe_seconds: float = 2.0
+    #: The harnesses that can take up a conversation again, and what each needs to end well (seconds), where it says so.
+    resumable: frozenset[str] = frozenset()
+    harness_grace: Mapping[str, float] = field(default_factory=dict)
+    #: Logins whose comments are passed on to agents, in lower case.
+    authorized_users: frozenset[str] = frozenset()
+    keep_checkout_on_close: bool = True
+    #: What is said where a rule names no words of its own: `start`, `delivery`, `comment_running`, `comment_ended`.
+    templates: Mapping[str, Expression] = field(default_factory=dict)

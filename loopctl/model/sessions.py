@@ -53,7 +53,8 @@ class SessionRecord:
     """One row of the registry. Times are aware, in UTC; `""`, None and 0 mean "not known".
 
     `origin` is how the record came to be: started (by loopctl, so every process carries its mark), registered or imported.
-    `generation` grows with each write; a write names the generation it was based on.
+    `generation` grows with each write; a write names the generation it was based on. `workspace` is the worktree that was made
+    for it, `resumes` the id of the session whose agent had ended and whose place (and, where the harness can, conversation) it took.
     """
 
     id: str
@@ -78,6 +79,9 @@ class SessionRecord:
     updated_at: datetime | None = None
     closed_at: datetime | None = None
     generation: int = 0
+    workspace: str = ""
+    branch: str = ""
+    resumes: str = ""
 
     @property
     def only_begun(self) -> bool:

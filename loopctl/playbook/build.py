@@ -24,7 +24,7 @@ from loopctl.playbook.durations import seconds
 from loopctl.playbook.templates import Compiled, compile_template, compile_when
 
 #: The keys of `ensure` that are rendered when a plan is made.
-TEMPLATES = ("prompt", "cwd", "comment")
+TEMPLATES = ("prompt", "cwd", "comment", "branch")
 _CLOSED = "closed"
 T = TypeVar("T")
 
@@ -68,6 +68,7 @@ class _Builder:
             Limits(
                 int(limits.get("max_changes", Limits().max_changes)),
                 float(limits.get("max_fraction", Limits().max_fraction)),
+                int(limits.get("max_sessions", 0)),
             ),
             tags,
         )
@@ -113,10 +114,11 @@ class _Builder:
 
     def ensure(self, path: Path_, value: Mapping[str, Any]) -> Ensure:
         texts = {key: self._compiled(compile_template, (*path, key)) for key in TEMPLATES if key in value}
-        if "comment" in value:
-            # Better refused than accepted and not done.
-            problem = "ensure.comment cannot be carried out by this version of loopctl"
-            self.problems.append(self._document.problem((*path, "comment"), problem, "take it out"))
+        for key in ("comment", "deliver", "branch", "force"):
+            if key in value:
+                # Better refused than accepted and not done.
+                problem = f"ensure.{key} cannot be carried out by this version of loopctl"
+                self.problems.append(self._document.problem((*path, key), problem, "take it out"))
         session = value.get("session")
         if session == _CLOSED:
             session = RETAIN if self._policy.keep_session_on_close else REMOVE
@@ -128,7 +130,12 @@ class _Builder:
             grace=self._duration(path, value, "grace"),
             transcript=value.get("transcript"),
             keep_last=value.get("keep_last"),
-            **texts,
+            deliver=value.get("deliver"),
+            force=value.get("force"),
+            prompt=texts.get("prompt"),
+            cwd=texts.get("cwd"),
+            comment=texts.get("comment"),
+            branch=texts.get("branch"),
         )
 
     def _check_keep_last(self, path: Path_, value: Mapping[str, Any]) -> None:

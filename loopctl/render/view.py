@@ -10,11 +10,11 @@ from loopctl.model import text
 from loopctl.model.encode import UNKNOWN_PHASE
 from loopctl.model.facts import Known, Unknown
 from loopctl.model.items import WorkItem
-from loopctl.model.plan import COMMENT, RESUME, VERBS, Action, Outcome, Plan
+from loopctl.model.plan import COMMENT, DELIVER, RESUME, VERBS, Action, Outcome, Plan
 from loopctl.render.clean import shown
 
 #: Verbs that are rare enough to be counted only when they occur.
-_RARE = (RESUME, COMMENT)
+_RARE = (RESUME, COMMENT, DELIVER)
 
 
 @dataclass(frozen=True, slots=True)

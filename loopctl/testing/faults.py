@@ -22,6 +22,8 @@ _KINDS = {
     "terminals": {UNKNOWN, CRASH},
     "processes": {UNKNOWN, CRASH},
     "provider": {UNKNOWN, CRASH},
+    "ledger": {RAISE, CRASH},
+    "workspaces": {RAISE, UNKNOWN, CRASH},
 }
 
 

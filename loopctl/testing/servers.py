@@ -30,6 +30,7 @@ class SimPane:
     clings: bool = False
     owner: str = ""
     own_mark: str = ""
+    heard: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.items import MISSING, OPEN, WorkItem
 from loopctl.model.observed import QUESTIONS_KEPT, Question
 from loopctl.model.refs import WorkItemRef
+from loopctl.model.talk import Comment
 from loopctl.testing.faults import Faults
 
 
@@ -30,6 +31,8 @@ class FakeProvider:
     down: str = ""
     listing_down: str = ""
     label: str = "loop"
+    comments: dict[WorkItemRef, list[Comment]] = field(default_factory=dict)
+    posts: dict[tuple[WorkItemRef, str], str] = field(default_factory=dict)
     questions: deque[Question] = field(default_factory=lambda: deque(maxlen=QUESTIONS_KEPT))
 
     def owns(self, ref: WorkItemRef) -> bool:
@@ -59,6 +62,21 @@ class FakeProvider:
     def _lists(self, item: WorkItem) -> bool:
         return self.label in item.labels and item.ref not in self.outside | set(self.silent) | self.omitted
 
+    def threads(self, refs: Sequence[WorkItemRef]) -> Mapping[WorkItemRef, Fact[tuple[Comment, ...]]]:
+        """The comments on each item."""
+        doubt = self.faults.enter("provider.threads")
+        self.questions.append(Question("fake", "comments", 1, len(refs)))
+        reason = doubt.reason if doubt else self.down
+        return {ref: Unknown(reason) if reason else Known(tuple(self.comments.get(ref, ()))) for ref in refs}
+
+    def comment(self, ref: WorkItemRef, key: str, text: str) -> Fact[str]:
+        """Post, or write over what was posted under this key."""
+        doubt = self.faults.enter("provider.comment")
+        if doubt or self.down:
+            return doubt or Unknown(self.down)
+        self.posts[ref, key] = text
+        return Known(f"https://example.invalid/{ref.number}#{key}")
+
     def describe(self) -> str:
         """For people."""
         return "the fake items"
@@ -74,6 +92,7 @@ class FakeHarness:
 
     name: str = "claude"
     missing: bool = False
+    resumes: bool = True
     started: int = 0
 
     def argv(self, prompt: str, session_id: str) -> tuple[str, ...]:
@@ -81,6 +100,16 @@ class FakeHarness:
         if self.missing:
             raise StateError(f"{self.name} is not installed", hint=f"install {self.name}")
         return (self.name, "--session-id", session_id, *([prompt] if prompt else []))
+
+    def check(self) -> str:
+        """Whether it is installed."""
+        return f"{self.name} is not installed" if self.missing else ""
+
+    def resume_argv(self, prompt: str, session_id: str) -> tuple[str, ...]:
+        """The program, the conversation that it goes on with, and its prompt."""
+        if self.missing:
+            raise StateError(f"{self.name} is not installed", hint=f"install {self.name}")
+        return (self.name, "--resume", session_id, *([prompt] if prompt else [])) if self.resumes else ()
 
     def env(self) -> Mapping[str, str]:
         """Nothing of its own."""

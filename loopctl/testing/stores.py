@@ -10,8 +10,11 @@ from datetime import datetime
 from loopctl.errors import RefusedError, StateError
 from loopctl.model.events import EVENT_TYPES, INFO
 from loopctl.model.facts import Fact, Known, Unknown
+from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import CLOSED_STATUS, SessionRecord
+from loopctl.model.talk import FAILED_DELIVERY, SENDING, Delivery, Posted, Talk
 from loopctl.model.transcripts import transcript_name
+from loopctl.model.workspaces import Workspace
 from loopctl.testing.faults import Faults
 from loopctl.testing.machine import Effect
 
@@ -185,3 +188,115 @@ class FakeTranscripts:
     def prove_writable(self) -> None:
         """Fails where it was told to."""
         self._faults.enter("transcripts.prove_writable")
+
+
+class FakeLedger:
+    """ports.Ledger in memory."""
+
+    def __init__(self, now: Callable[[], datetime], faults: Faults, effects: list[Effect]) -> None:
+        """Nothing was said yet."""
+        self.deliveries: dict[tuple[str, str], Delivery] = {}
+        self.cursors: dict[str, datetime] = {}
+        self.notes: dict[tuple[str, str], Posted] = {}
+        self.armed: dict[str, datetime] = {}
+        self._now = now
+        self._faults = faults
+        self._effects = effects
+
+    def read(self) -> Talk:
+        """All of it."""
+        self._faults.enter("ledger.read")
+        sent: dict[str, tuple[Delivery, ...]] = {}
+        for delivery in self.deliveries.values():
+            sent[delivery.session] = (*sent.get(delivery.session, ()), delivery)
+        notes: dict[str, tuple[Posted, ...]] = {}
+        for note in self.notes.values():
+            notes[note.session] = (*notes.get(note.session, ()), note)
+        return Talk(sent, dict(self.cursors), notes, dict(self.armed))
+
+    def claim(self, session: str, message: str) -> bool:
+        """A new line, or a failed one that is tried again."""
+        self._faults.enter("ledger.claim")
+        line = self.deliveries.get((session, message))
+        if line is not None and line.status != FAILED_DELIVERY:
+            return False
+        self._effects.append(Effect("ledger", message, session, "claim"))
+        attempts = line.attempts + 1 if line else 1
+        self.deliveries[session, message] = Delivery(message, session, SENDING, attempts, at=self._now())
+        return True
+
+    def settle(self, session: str, message: str, status: str, detail: str = "") -> None:
+        """Write over the line of a claimed message."""
+        self._faults.enter("ledger.settle")
+        self._effects.append(Effect("ledger", message, session, status))
+        line = self.deliveries[session, message]
+        self.deliveries[session, message] = replace(line, status=status, detail=detail, at=self._now())
+
+    def set_cursor(self, session: str, cursor: datetime) -> None:
+        """Never back."""
+        self._faults.enter("ledger.set_cursor")
+        self._effects.append(Effect("ledger", "", session, "cursor"))
+        self.cursors[session] = max(cursor, self.cursors.get(session, cursor))
+
+    def inherit(self, old: str, new: str) -> None:
+        """Copy what the old one knows."""
+        self._faults.enter("ledger.inherit")
+        for (session, message), line in list(self.deliveries.items()):
+            if session == old:
+                self.deliveries.setdefault((new, message), replace(line, session=new))
+        if old in self.cursors:
+            self.cursors.setdefault(new, self.cursors[old])
+
+    def posted(self, note: Posted) -> None:
+        """One line for each session and key."""
+        self._faults.enter("ledger.posted")
+        self._effects.append(Effect("ledger", note.key, note.session, "posted"))
+        self.notes[note.session, note.key] = replace(note, at=note.at or self._now())
+
+    def arm(self, ref: WorkItemRef) -> None:
+        """Remember when."""
+        self._faults.enter("ledger.arm")
+        self.armed[ref.key] = self._now()
+
+
+class FakeWorkspaces:
+    """ports.Workspaces in memory: `trees` by path. `broken` is why none can be made."""
+
+    def __init__(self, faults: Faults, effects: list[Effect]) -> None:
+        """No worktrees."""
+        self.trees: dict[str, Workspace] = {}
+        self.saved: list[str] = []
+        self.broken = ""
+        self._faults = faults
+        self._effects = effects
+
+    def look(self, paths: Sequence[str]) -> Mapping[str, Fact[Workspace]]:
+        """What stands there."""
+        doubt = self._faults.enter("workspaces.look")
+        return {path: doubt or Known(self.trees.get(path, Workspace(path, exists=False))) for path in paths}
+
+    def prepare(self, ref: WorkItemRef, branch: str) -> str:
+        """Make it, or find it."""
+        self._faults.enter("workspaces.prepare")
+        if self.broken:
+            raise StateError(self.broken)
+        path = f"/workspaces/{ref.slug}"
+        self._effects.append(Effect("workspace", path, "", "prepare"))
+        self.trees.setdefault(path, Workspace(path, exists=True, ours=True, branch=branch))
+        return path
+
+    def remove(self, path: str, *, force: bool) -> str:
+        """Take it away."""
+        self._faults.enter("workspaces.remove")
+        tree = self.trees.get(path)
+        if tree is None:
+            return ""
+        if not tree.ours:
+            return f"{path} is no worktree of ours"
+        if tree.has_work and not force:
+            return f"{path} has work that would be lost"
+        if tree.has_work:
+            self.saved.append(path)
+        self._effects.append(Effect("workspace", path, "", "remove"))
+        del self.trees[path]
+        return ""

@@ -68,6 +68,20 @@ class FakeTerminals:
                 self._servers.drop(pane)
         return problem
 
+    def paste(self, socket: str, server: ServerId, pane: PaneRef, text: str) -> Fact[None]:
+        """What the agent read, in `SimPane.heard`; a fault loses the answer, not the text."""
+        doubt = self._faults.enter("terminals.paste")
+        running = self._servers.at(socket)
+        if running is not None and running.hangs:
+            return Unknown(_NO_ANSWER)
+        found = running if running is not None and running.id == server else None
+        proved = [its for its in self._proved(found, [pane]) if not its.dead and not its.input_off]
+        if not proved:
+            return Unknown(f"pane {pane.pane_id} takes no text: it is gone, dead, or its input is off", REFUSED)
+        self._servers.effect("paste", proved[0])
+        proved[0].heard.append(text)
+        return doubt or Known(None)
+
     def nudge(self, socket: str, server: ServerId) -> None:
         """The server sees exits that it missed."""
         found, _ = self._reach("nudge", socket, server)

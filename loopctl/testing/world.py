@@ -38,7 +38,7 @@ from loopctl.testing.machine import POLITE, Habit, Machine, SimProcess
 from loopctl.testing.processes import FakeProcesses
 from loopctl.testing.servers import Servers, SimPane, SimSession
 from loopctl.testing.sources import FakeHarness, FakeProvider
-from loopctl.testing.stores import FakeJournal, FakeRegistry, FakeTranscripts
+from loopctl.testing.stores import FakeJournal, FakeLedger, FakeRegistry, FakeTranscripts, FakeWorkspaces
 from loopctl.testing.terminals import FakeTerminals
 
 SOCKET = "/run/loopctl/tmux.sock"
@@ -85,6 +85,8 @@ class FakeWorld:
         self.processes = FakeProcesses(self.machine, self.faults)
         self.registry = FakeRegistry(self.now, self.faults, self.machine.effects)
         self.transcripts = FakeTranscripts(self.faults, self.machine.effects)
+        self.ledger = FakeLedger(self.now, self.faults, self.machine.effects)
+        self.workspaces = FakeWorkspaces(self.faults, self.machine.effects)
         self.journal = FakeJournal(self.faults)
         self.provider = FakeProvider(self.faults)
         self.harnesses = {name: FakeHarness(name) for name in ("claude", "codex")}
@@ -111,6 +113,8 @@ class FakeWorld:
             harnesses=self.harnesses,
             journal=self.journal,
             transcripts=self.transcripts,
+            ledger=self.ledger,
+            workspaces=self.workspaces,
             policy=self.policy,
             socket=self.socket,
             now=self.now,
@@ -321,6 +325,8 @@ class FakeWorld:
             repr(self.registry.records),
             self.registry.name,
             repr(self.transcripts.files),
+            repr(self.ledger.read()),
+            repr(self.workspaces.trees),
             repr(self.provider.items),
             repr(self.machine.effects),
             repr(self.journal.events),

@@ -306,6 +306,7 @@ def another(name: str, old: Any) -> Any:  # noqa: C901 - one line a type
             return {
                 "server": ServerId(7, 7),
                 "pane": ProcessId(7, "7"),
+                "cursor": datetime.fromisoformat("2026-01-01T00:00:00+00:00"),
                 "since": datetime.fromisoformat("2026-01-01T00:00:00+00:00"),
             }[name]
     raise TypeError(type(old))

@@ -59,9 +59,11 @@ def test_the_keys_of_a_plan() -> None:
     assert data["version"] == 1
     assert data["created_at"] == "2026-07-25T10:00:00Z"
     assert data["playbooks"] == [{"path": "close-ended-items.yml", "digest": "ab" * 32}]
-    assert data["plays"] == [{"name": "Ended items", "max_changes": 7, "max_fraction": 0.25, "running": 9}]
+    assert data["plays"] == [
+        {"name": "Ended items", "max_changes": 7, "max_fraction": 0.25, "max_sessions": 0, "running": 9}
+    ]
     assert data["summary"] == {
-        "start": 1, "resume": 1, "close": 1, "reap": 1, "record": 1, "comment": 1, "held": 1, "unchanged": 14,
+        "start": 1, "resume": 1, "close": 1, "reap": 1, "record": 1, "comment": 1, "deliver": 0, "held": 1, "unchanged": 14,
     }  # fmt: skip
     assert data["held"] == [{"ref": "github:octo/app#22", "reason": "GitHub: Bad Gateway (HTTP 502)"}]
     assert data["outside"] == ["items:demo/app#3"]

@@ -147,7 +147,11 @@ def test_a_plan_that_we_write_fits_its_schema() -> None:
     ("path", "value", "message"),
     [
         (("version",), 2, "version is a number, not one of: 1"),
-        (("actions", 0, "verb"), "clsoe", "verb is 'clsoe', not one of: start, resume, close, reap, record, comment"),
+        (
+            ("actions", 0, "verb"),
+            "clsoe",
+            "verb is 'clsoe', not one of: start, resume, close, reap, record, comment, deliver",
+        ),
         (("actions", 0, "guard", "pane", "pid"), 0, "pid must be at least 1"),
         (("actions", 0, "before", "extra"), 0, "unknown key 'extra'"),
         (("summary", "held"), None, "held has no value; it must be a whole number"),
