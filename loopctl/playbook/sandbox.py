@@ -95,6 +95,10 @@ def _round(value: float, precision: int = 0, method: str = "common") -> float:
     return do_round(value, precision, method)  # type: ignore[arg-type]  # it checks the method itself
 
 
+def _tojson(value: object) -> str:
+    return htmlsafe_json_dumps(value)
+
+
 def _steps(values: Iterable[object]) -> Iterator[object]:
     for step, value in enumerate(values):
         if step == MAX_STEPS:
@@ -118,7 +122,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.globals = {"range": _range}
         self.filters = {name: self.filters[name] for name in _FILTERS}
         # In place of Jinja's own, which let a number or a separator make a result of any size.
-        self.filters |= {"join": _join, "replace": _replace, "round": _round, "tojson": htmlsafe_json_dumps}
+        self.filters |= {"join": _join, "replace": _replace, "round": _round, "tojson": _tojson}
         self.filters |= {_STEPS: _steps}
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:

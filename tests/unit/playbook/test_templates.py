@@ -152,7 +152,7 @@ def test_two_are_equal_when_they_say_the_same_of_the_same_variables() -> None:
         "{{ self._TemplateReference__context }}",
         "{% for x in [1] %}{{ loop.__init__.__globals__ }}{% endfor %}",
         "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
-        "{{ [1]|sort(attribute='__class__') }}",
+        "{{ [1, 2]|sort(attribute='__class__') }}",
         "{{ [1].append(2) }}",
     ],
 )
