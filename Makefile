@@ -3,6 +3,8 @@
 
 PY := .venv/bin/python
 ARGS :=
+# How many inputs make fuzz tries for each reader.
+EXAMPLES := 5000
 # An interpreter to build .venv with; found by itself when empty.
 PYTHON :=
 
@@ -10,7 +12,7 @@ PYTHON :=
 unexport $(filter TMUX TMUX_% GH_% GITHUB_% LOOPCTL_% VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONSTARTUP \
 	PIP_USER PIP_TARGET PIP_PREFIX,$(.VARIABLES))
 
-.PHONY: help demo test check bench golden docs clean setup-run setup-dev
+.PHONY: help demo test check bench fuzz golden docs clean setup-run setup-dev
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +20,7 @@ help:
 	@echo "make test     all tests; ARGS='-k close' goes to pytest"
 	@echo "make check    lint, format, types, import contracts, playbooks and schemas"
 	@echo "make bench    the benchmarks, as ratios"
+	@echo "make fuzz     hostile input for everything that reads: EXAMPLES=5000 for each, counted in build/figures/fuzz.json"
 	@echo "make golden   rewrite the expected plans of tests/cases (then read the diff)"
 	@echo "make docs     rewrite the generated parts of the documentation, and what its commands print (then read the diff)"
 	@echo "make clean    remove what these made, .venv too"
@@ -38,6 +41,10 @@ check: setup-dev
 
 bench: setup-dev
 	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m pytest tests/bench -m bench -s $(ARGS)
+
+fuzz: setup-dev
+	@FUZZ_EXAMPLES=$(EXAMPLES) FUZZ_REPORT=build/figures/fuzz.json $(PY) -m pytest tests/fuzz -k hostile -n auto --maxprocesses 4 \
+		--dist worksteal $(ARGS)
 
 golden: setup-dev
 	@$(PY) -m pytest tests/unit/test_cases.py --golden $(ARGS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -123,23 +124,52 @@ def _index(seeds: Sequence[bytes]) -> st.SearchStrategy[int]:
 def _bend(seeds: Sequence[bytes], seed: int, steps: Sequence[Mutation]) -> bytes:
     data = seeds[seed]
     for what, where, with_ in steps:
-        at, token = where * (len(data) + 1) // _FINE, TOKENS[with_ % len(TOKENS)]
-        length = with_ * (len(data) + 1 - at) // _FINE
-        other = seeds[with_ % len(seeds)]
-        cuts: tuple[Callable[[], bytes], ...] = (
-            lambda: data[:at] + token + data[at:],
-            lambda: data[:at] + token + data[at + length % 8 :],
-            lambda: data[:at] + data[at + length % 64 :],
-            lambda: data[:at] + data[at + length :],
-            lambda: data[:at],
-            lambda: data[: at + length] + data[at:],
-            lambda: data[:at] + other[where * len(other) // _FINE :],
-            lambda: _flipped(data, at, with_ % 8),
-            lambda: data[:at] + bytes([with_ % 256]) + data[at + 1 :],
-            lambda: _exchanged(data, at, token),
-        )
-        data = cuts[what]()
+        data = _BENDS[what](_Cut(data, where, with_, seeds[with_ % len(seeds)]))
     return data
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Bytes in two, at a place; something else in the second part, and another real input."""
+
+    data: bytes
+    where: int
+    number: int
+    other: bytes
+
+    @property
+    def at(self) -> int:
+        return self.where * (len(self.data) + 1) // _FINE
+
+    @property
+    def left(self) -> bytes:
+        return self.data[: self.at]
+
+    @property
+    def right(self) -> bytes:
+        return self.data[self.at :]
+
+    @property
+    def length(self) -> int:
+        return self.number * (len(self.right) + 1) // _FINE
+
+    @property
+    def token(self) -> bytes:
+        return TOKENS[self.number % len(TOKENS)]
+
+
+_BENDS: tuple[Callable[[_Cut], bytes], ...] = (
+    lambda cut: cut.left + cut.token + cut.right,
+    lambda cut: cut.left + cut.token + cut.right[cut.length % 8 :],
+    lambda cut: cut.left + cut.right[cut.length % 64 :],
+    lambda cut: cut.left + cut.right[cut.length :],
+    lambda cut: cut.left,
+    lambda cut: cut.left + cut.right[: cut.length] + cut.right,
+    lambda cut: cut.left + cut.other[cut.where * len(cut.other) // _FINE :],
+    lambda cut: _flipped(cut.data, cut.at, cut.number % 8),
+    lambda cut: cut.left + bytes([cut.number % 256]) + cut.right[1:],
+    lambda cut: _exchanged(cut.data, cut.at, cut.token),
+)
 
 
 def _flipped(data: bytes, at: int, bit: int) -> bytes:
@@ -158,7 +188,8 @@ def _regrow(trees: Sequence[Any], seed: int, steps: Sequence[Mutation]) -> bytes
     for what, where, with_ in steps:
         places = list(_places(holder))
         parent, key = places[where * len(places) // _FINE]
-        _graft(parent, key, what, VALUES[with_ % len(VALUES)], places[with_ * len(places) // _FINE])
+        other, name = places[with_ * len(places) // _FINE]
+        _graft(parent, key, what, _copy(VALUES[with_ % len(VALUES)]), _copy(other[name]))
     if steps[0][2] % 4 == 0:
         return yaml.safe_dump(holder[0], allow_unicode=True).encode()
     return json.dumps(holder[0]).encode()
@@ -172,7 +203,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(value[key])
 
 
-def _graft(parent: Any, key: Any, what: int, value: Any, other: tuple[Any, Any]) -> None:
+def _graft(parent: Any, key: Any, what: int, value: Any, other: Any) -> None:
     if what <= 3:
         parent[key] = value
     elif what == 4 and isinstance(parent, dict):
@@ -186,5 +217,9 @@ def _graft(parent: Any, key: Any, what: int, value: Any, other: tuple[Any, Any])
     elif what == 8 and isinstance(parent, dict):
         del parent[key]
     else:
-        # A copy: nothing may come to contain itself.
-        parent[key] = json.loads(json.dumps(other[0][other[1]]))
+        parent[key] = other
+
+
+def _copy(value: Any) -> Any:
+    """Nothing may come to contain itself."""
+    return json.loads(json.dumps(value))

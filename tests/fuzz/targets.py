@@ -13,9 +13,10 @@ Attack = Callable[[bytes, Path], bool]
 
 @dataclass(frozen=True)
 class Target:
-    """`seeds` makes the real inputs, once; `tree` says that they are YAML or JSON documents."""
+    """`seeds` makes the real inputs, once; `tree` says that they are YAML or JSON documents, `ours` that they are accepted."""
 
     name: str
     seeds: Callable[[], Sequence[bytes]]
     attack: Attack
     tree: bool = False
+    ours: bool = True
