@@ -1,0 +1,100 @@
+"""How a session comes to its end, or to rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopctl.model.facts import Known
+from loopctl.model.observed import Observation, Subject, known_item
+from loopctl.model.plan import CLOSE, REAP, RECORD, Action, After, Held
+from loopctl.model.rules import KEPT, REMOVE, Policy
+from loopctl.model.sessions import (
+    ABSENT_PANE,
+    ACTIVE,
+    CLOSED_STATUS,
+    DEAD,
+    GONE,
+    LIVE,
+    NO_PANE,
+    PAUSED,
+    PAUSED_STATUS,
+    RETAINED,
+    RUNNING,
+    UNDEAD,
+    SessionView,
+    Sighting,
+)
+from loopctl.planner.actions import action_of, before_of
+from loopctl.planner.links import Stays, stays
+from loopctl.planner.resolve import Desired
+from loopctl.planner.words import reason_of, why
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    verb: str
+    phase: str
+    pane: str
+
+
+def end_of(
+    subject: Subject, desired: Desired, observation: Observation, policy: Policy
+) -> Action | Held | Stays | None:
+    """What ends a session, or None where it is as it should be."""
+    view = subject.session
+    if view is None or not isinstance(view.sighting, Known):
+        return None
+    sighting = view.sighting.value
+    remove = desired.ensure.session == REMOVE
+    kill = desired.ensure.kill_harness
+    kill = policy.kill_harness_on_close if kill is None else kill
+    ending = _ending(view, sighting, remove, kill or remove)
+    if ending is None:
+        return None
+    if kept := stays(subject, policy):
+        return kept
+    ends_something = (kill or remove) and sighting.state != NO_PANE
+    if ends_something and view.tree.includes_self:
+        return Held(subject.ref, "loopctl itself runs inside this session: run it from elsewhere")
+    grace = desired.ensure.grace
+    after = After(
+        phase=ending.phase,
+        status=CLOSED_STATUS,
+        reason=view.record.reason or reason_of(known_item(subject)),
+        pane=ending.pane,
+        input="off" if ending.pane in {DEAD, LIVE} else "",
+        kill_harness=kill or remove,
+        grace=policy.harness_kill_grace_seconds if grace is None else grace,
+        # What a retained pane shows was written down when it was closed.
+        transcript="" if ending.verb == REAP and view.record.transcript else desired.ensure.transcript or KEPT,
+    )
+    reason = why(subject, observation)
+    return action_of(ending.verb, subject, desired, before_of(view, sighting), after, reason, observation)
+
+
+def _ending(view: SessionView, sighting: Sighting, remove: bool, kill: bool) -> _Ending | None:
+    phase = view.phase
+    pane = sighting.pane
+    open_input = pane is not None and (not pane.input_off or pane.remain_on_exit == "off")
+    if phase == GONE or (phase == RETAINED and not remove and not open_input):
+        return None
+    if phase == UNDEAD and not kill and not open_input:
+        return None
+    if sighting.state in {ABSENT_PANE, NO_PANE}:
+        return _Ending(CLOSE, GONE, ABSENT_PANE if sighting.state == ABSENT_PANE else "")
+    if remove:
+        return _Ending(REAP if phase == RETAINED else CLOSE, GONE, ABSENT_PANE)
+    if not kill and sighting.state == LIVE:
+        return _Ending(CLOSE, UNDEAD, LIVE)
+    return _Ending(CLOSE, RETAINED, DEAD)
+
+
+def pause_of(subject: Subject, desired: Desired, observation: Observation) -> Action | None:
+    """What lets a session rest, or None where it does."""
+    view = subject.session
+    if view is None or view.record.status != ACTIVE or not isinstance(view.sighting, Known):
+        return None
+    phase = PAUSED if view.phase == RUNNING else view.phase or ""
+    after = After(phase=phase, status=PAUSED_STATUS, kill_harness=False)
+    reason = why(subject, observation)
+    return action_of(RECORD, subject, desired, before_of(view, view.sighting.value), after, reason, observation)
