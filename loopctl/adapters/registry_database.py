@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from loopctl.adapters.registry_check import backup_of, lost, prove_sound, remedy, uri, way_back
+from loopctl.adapters.registry_check import Untrusted, backup_of, lost, prove_sound, remedy, uri, way_back
 from loopctl.adapters.registry_lock import check_root, make_root
 from loopctl.adapters.registry_schema import APPLICATION_ID, SCHEMA, SCHEMA_VERSION, UPGRADES
 from loopctl.errors import StateError
@@ -123,6 +123,8 @@ class Database:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
             with contextlib.closing(sqlite3.connect(temporary)) as copy:
                 db.backup(copy)
+                if copy.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                    raise Untrusted("damaged")
             _sync(temporary)
             temporary.rename(kept)
             _sync(self._root)
