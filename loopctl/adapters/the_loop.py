@@ -149,11 +149,11 @@ def _record(ref: WorkItemRef, data: Mapping[str, object], path: str) -> LoopReco
     target = _string(data, "tmuxTarget", "")
     status = _string(data, "status", "active")
     if status not in STATUSES:
-        raise ValueError(f"status: {status!r} is not one of {', '.join(STATUSES)}")
+        raise ValueError(f"status: {_short(status)} is not one of {', '.join(STATUSES)}")
     # v11 has but one runner and writes none down; before it, what is not said is `process`.
     runner = TMUX_RUNNER if target else _string(data, "runner", _PROCESS_RUNNER)
     if runner not in {TMUX_RUNNER, _PROCESS_RUNNER}:
-        raise ValueError(f"runner: {runner!r} is not one of {TMUX_RUNNER}, {_PROCESS_RUNNER}")
+        raise ValueError(f"runner: {_short(runner)} is not one of {TMUX_RUNNER}, {_PROCESS_RUNNER}")
     cwd = _string(data, "cwd")
     return LoopRecord(
         ref=ref,
@@ -184,8 +184,12 @@ def _string(data: Mapping[str, object], key: str, default: str | None = None) ->
 def _word(data: Mapping[str, object], key: str, allowed: re.Pattern[str]) -> str:
     value = _string(data, key)
     if not allowed.fullmatch(value):
-        raise ValueError(f"{key}: {value!r} cannot be one")
+        raise ValueError(f"{key}: {_short(value)} cannot be one")
     return value
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def _time(data: Mapping[str, object], key: str) -> datetime | None:
@@ -194,4 +198,4 @@ def _time(data: Mapping[str, object], key: str) -> datetime | None:
         moment = datetime.fromisoformat(text) if text else None
         return moment.astimezone(UTC) if moment and moment.tzinfo else None
     except (ValueError, OverflowError):
-        raise ValueError(f"{key}: {text!r} is no time") from None
+        raise ValueError(f"{key}: {_short(text)} is no time") from None

@@ -59,9 +59,14 @@ def status(config: str | None, form: str) -> int:
 
 
 def _read(path: Path) -> Snapshot:
+    """What the controller wrote last; nothing where that is not there, or not what a controller writes."""
+    from loopctl.controller.status import health
+
     try:
         snapshot = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        health(snapshot, datetime.now(UTC))
+        _text("", "", "", snapshot)
+    except (OSError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return {}
     return snapshot if isinstance(snapshot, dict) else {}
 

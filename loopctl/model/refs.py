@@ -36,13 +36,14 @@ class WorkItemRef:
 
         Raises ValueError with a sentence that says what is wrong.
         """
+        shown = repr(text if len(text) <= 200 else text[:197] + "...")
         head, colon, rest = text.partition(":")
         if colon and _PROVIDER.match(head) and "/" not in head:
             provider = head
         else:
             rest = text
         if not provider:
-            msg = f"{text!r} is no work item: write provider:owner/repo#number, e.g. github:octo/app#15"
+            msg = f"{shown} is no work item: write provider:owner/repo#number, e.g. github:octo/app#15"
             raise ValueError(msg)
         path, _, number = rest.partition("#")
         parts = path.split("/")
@@ -51,7 +52,7 @@ class WorkItemRef:
         names_ok = len(parts) == 3 and all(_NAME.match(p) and p not in {".", ".."} for p in parts[1:])
         host_ok = len(parts) == 3 and (parts[0] == DEFAULT_HOSTS.get(provider, "") or _HOST.match(parts[0]))
         if not (names_ok and host_ok and _NUMBER.match(number)):
-            msg = f"{text!r} is no work item: write provider:owner/repo#number, e.g. github:octo/app#15"
+            msg = f"{shown} is no work item: write provider:owner/repo#number, e.g. github:octo/app#15"
             raise ValueError(msg)
         return cls(provider, parts[0], parts[1], parts[2], int(number))
 
