@@ -56,6 +56,8 @@ class Webhook:
     authorized_users: tuple[str, ...] = ()
     #: How many deliveries are remembered.
     dedup_cache_size: int = 1024
+    #: Whether a signed payload that is provably news stands for an answer of GitHub.
+    trust_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ def load_config(explicit: str | None, env: Mapping[str, str], cwd: Path) -> Conf
     Without one, everything has its default. Raises DocumentError with all problems of the file, and where a file that was
     named does not exist.
     """
-    path = _find(explicit, env, cwd)
+    named, *others = config_places(explicit, env, cwd)
+    path = next((place for place in (named, *others) if place.exists()), None if others else named)
     if path is None:
         return _build(Document("config", "", {}), "", _Paths(cwd, env))
     document = load_document(path)
@@ -121,16 +124,14 @@ def load_config(explicit: str | None, env: Mapping[str, str], cwd: Path) -> Conf
     return _build(document, str(path), _Paths(folder, env))
 
 
-def _find(explicit: str | None, env: Mapping[str, str], cwd: Path) -> Path | None:
+def config_places(explicit: str | None, env: Mapping[str, str], cwd: Path) -> tuple[Path, ...]:
+    """Where the config may be: one place where it is named, else those that are looked at, the first of them first."""
+    paths = _Paths(cwd, env)
     named = explicit if explicit is not None else env.get("LOOPCTL_CONFIG", "")
     if named or explicit is not None:
-        return _Paths(cwd, env).absolute(named)
-    folders = _Paths(cwd, env)
-    home = Path(env["XDG_CONFIG_HOME"]) if env.get("XDG_CONFIG_HOME") else folders.absolute("~/.config")
-    for path in (cwd.absolute() / _PROJECT_FOLDER / _FILE, home / _APP / _FILE):
-        if path.exists():
-            return path
-    return None
+        return (paths.absolute(named),)
+    home = Path(env["XDG_CONFIG_HOME"]) if env.get("XDG_CONFIG_HOME") else paths.absolute("~/.config")
+    return (cwd.absolute() / _PROJECT_FOLDER / _FILE, home / _APP / _FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +269,7 @@ def _webhook(value: Mapping[str, Any]) -> Webhook:
         events=tuple(_get(value, "webhooks", "ghWebhook", "events")),
         authorized_users=tuple(_get(value, "routing", "authorizedUsers")),
         dedup_cache_size=int(_get(value, "routing", "dedupCacheSize")),
+        trust_state=_get(value, "routing", "trustWebhookState"),
     )
 
 

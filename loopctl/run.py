@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from loopctl.executor import execute
+from loopctl.model.facts import Known
+from loopctl.model.items import WorkItem
 from loopctl.model.observed import Observation
 from loopctl.model.plan import Outcome, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import RUN, Playbook
-from loopctl.observe import ask, discover, observe
+from loopctl.observe import answered, ask, discover, observe
 from loopctl.planner import diff, resolve, undecided
 from loopctl.ports import World
 
 
 def look(
-    world: World, playbook: Playbook, limit: Callable[[WorkItemRef], bool] | None = None, *, listings: bool = True
+    world: World,
+    playbook: Playbook,
+    limit: Callable[[WorkItemRef], bool] | None = None,
+    *,
+    listings: bool = True,
+    told: Mapping[WorkItemRef, WorkItem] | None = None,
 ) -> Observation:
     """Observe what this playbook needs: local things, listings if it starts sessions, and the items that matter.
 
-    Without `listings` no new item is found, so nothing but what is registered can be acted on.
+    Without `listings` no new item is found, so nothing but what is registered can be acted on. What was `told` of items is
+    believed, and they are not asked about.
     """
     observation = observe(world)
     if listings and starts_sessions(playbook):
         observation = discover(world, observation)
     if limit is not None:
         observation = _limited(observation, limit)
+    if told:
+        observation = answered(observation, {ref: Known(item) for ref, item in told.items()})
     wanted = undecided(playbook, observation)
     return ask(world, observation, wanted) if wanted else observation
 

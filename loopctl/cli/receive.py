@@ -13,8 +13,8 @@ def main(argv: list[str]) -> None:
     """Serve on the socket of the worker."""
     from loopctl.cli.wiring import open_journal
     from loopctl.config import EventLog
+    from loopctl.controller.desk import Emit
     from loopctl.controller.serve import serve
-    from loopctl.controller.webhook import Emit
     from loopctl.model.secrets import learn
 
     def make_emit(first: Mapping[str, Any]) -> Emit:

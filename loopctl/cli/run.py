@@ -86,6 +86,9 @@ def run(
         given = reloader.loaded.config
         if given.warnings:
             log("warning", f"{given.path}: without meaning in loopctl: {', '.join(given.warnings)}")
+        if not (given.path or once):
+            places = reloader.loaded.files[: -len(playbooks)]
+            log("info", "there is no config; one that appears takes effect at the next look", places=places)
         if webhook:
             check_webhook(given, insecure, os.environ)
         with controller_lock(given), _inbox(options, reloader.loaded, wakeup, log) as inbox:
@@ -107,7 +110,7 @@ def _controller(reloader: Reloader, inbox: Inbox, log: Log, options: Options) ->
 def load(options: Options, keep: Config | None, stop: Stop, log: Log) -> Loaded:
     """Read config and playbooks and build their world. Raises DocumentError and UsageError."""
     from loopctl.cli.wiring import build_world, open_journal
-    from loopctl.config import load_config
+    from loopctl.config import config_places, load_config
     from loopctl.controller.reload import Loaded, keep_fixed
     from loopctl.data import playbook_path
     from loopctl.playbook.compile import load_playbook
@@ -125,7 +128,9 @@ def load(options: Options, keep: Config | None, stop: Stop, log: Log) -> Loaded:
         tags=tags_of(options.tags),
         policy=world.policy,
     )
-    files = [given.path] if given.path else []
+    # A place that is looked at before the one in use is watched too, and all of them while there is no config.
+    places = [str(place) for place in config_places(options.config, os.environ, Path.cwd())]
+    files = places[: places.index(given.path) + 1 if given.path else None]
     for name in options.playbooks:
         files.append(str(Path(name) if Path(name).exists() else playbook_path(name) or name))
     return Loaded(given, config, playbook, world, tuple(files))
@@ -201,6 +206,7 @@ def receiver_settings(loaded: Loaded, insecure: bool) -> Callable[[Config], Mapp
             "events": sorted(listened_to(hook.events)),
             "authorized": sorted(login.lower() for login in hook.authorized_users),
             "remembered": hook.dedup_cache_size,
+            "trusts": hook.trust_state and not insecure,
             "event_log": asdict(config.event_log),
             "files": list(loaded.files),
         }

@@ -10,7 +10,8 @@ from loopctl import run
 from loopctl.controller.queue import Work
 from loopctl.errors import DocumentError, LoopctlError
 from loopctl.executor import excess, way_on
-from loopctl.model.observed import Observation, Question
+from loopctl.model.items import WorkItem
+from loopctl.model.observed import Observation, Question, known_item
 from loopctl.model.plan import CHANGED, ENDINGS, FAILED, STALE, START, Action, Held, Outcome, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Playbook
@@ -32,7 +33,8 @@ class Cycle:
     """What became of one turn. `error` is why it came to nothing, `refused` why its plan was not applied (`over_limits`, or
     something that may pass).
 
-    `phases` counts the sessions that were looked at, `put_off` are items whose time has not come yet.
+    `phases` counts the sessions that were looked at, `put_off` are items whose time has not come yet, `read` is what the
+    providers answered.
     """
 
     work: Work
@@ -42,6 +44,7 @@ class Cycle:
     plan: Plan | None = None
     outcome: Outcome = field(default_factory=Outcome)
     put_off: tuple[WorkItemRef, ...] = ()
+    read: tuple[WorkItem, ...] = ()
     refused: str = ""
     over_limits: bool = False
     error: str = ""
@@ -132,12 +135,14 @@ def _turn(
     is_blocked: Callable[[WorkItemRef], bool],
     about_to: Callable[[Plan], None],
 ) -> Cycle:
+    asked_at = world.clock()
     observation, plan = _look(done.work, playbook, world)
     allowed = [action for action in plan.actions if done.work.everything or action.verb != START]
     put_off = [action.ref for action in allowed if is_blocked(action.ref)]
     plan = replace(plan, actions=tuple(action for action in allowed if action.ref not in put_off))
     phases = Counter(subject.phase or "unknown" for subject in observation.subjects if subject.session)
-    done = replace(done, phases=phases, seen=len(observation.subjects), plan=plan, put_off=tuple(put_off))
+    read = tuple(i for s in observation.subjects if (i := known_item(s)) and s.ref not in done.work.told)
+    done = replace(done, phases=phases, seen=len(observation.subjects), plan=plan, put_off=tuple(put_off), read=read)
     if world.interrupted():
         return replace(done, stopped=True)
     if plan.actions and (reason := budget.excess(plan, world.clock())):
@@ -146,7 +151,7 @@ def _turn(
         return done
     about_to(plan)
     try:
-        outcome = run.apply_plan(plan, world)
+        outcome = run.apply_plan(plan, world, asked_at=asked_at)
     except LoopctlError as error:
         # Nothing was done: the lock is another's, the world moved as a whole, or nothing can be written.
         return replace(done, refused=error.message)
@@ -157,7 +162,8 @@ def _turn(
 def _look(work: Work, playbook: Playbook, world: World) -> tuple[Observation, Plan]:
     """Look and plan. Items for which a template of the playbook fails are held, the others go on."""
     try:
-        observation = run.look(world, playbook, None if work.everything else work.accepts, listings=work.everything)
+        limit = None if work.everything else work.accepts
+        observation = run.look(world, playbook, limit, listings=work.everything, told=work.told)
         return observation, run.plan_of(playbook, observation, world)
     except DocumentError:
         return _look_singly(work, playbook, world)

@@ -14,6 +14,7 @@ from loopctl.controller.log import ERROR, INFO, WARNING, Log
 from loopctl.controller.loop import Hint
 from loopctl.controller.routing import missing_events
 from loopctl.controller.status import Snapshot
+from loopctl.controller.trust import item_from_json
 from loopctl.errors import StateError
 from loopctl.model.refs import WorkItemRef
 
@@ -181,4 +182,5 @@ def _message(line: bytes) -> Mapping[str, Any]:
 
 def _hint(message: Mapping[str, Any]) -> Hint:
     refs = tuple(WorkItemRef.parse(text) for text in message.get("refs", ()))
-    return Hint(refs, message.get("may_start") is True, message.get("ended") is True)
+    told = item_from_json(message["told"]) if message.get("told") else None
+    return Hint(refs, message.get("may_start") is True, message.get("ended") is True, told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from loopctl.config import Config
@@ -12,7 +12,9 @@ from loopctl.controller.log import ERROR, INFO, WARNING, Log
 from loopctl.controller.queue import RELOAD, WEBHOOK, Queue, Work
 from loopctl.controller.reload import Change, Reloader
 from loopctl.controller.status import Snapshot, Tally, stamp, summary
+from loopctl.controller.trust import Trust, is_enough
 from loopctl.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_OK, EXIT_REFUSED, LoopctlError
+from loopctl.model.items import WorkItem
 from loopctl.model.plan import ENDINGS, FAILED, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import CLOSED_STATUS
@@ -26,11 +28,12 @@ _LONGEST_WAIT = 3600.0
 @dataclass(frozen=True, slots=True)
 class Hint:
     """Somebody said that these items are worth a look: `ended` that the last of them has ended (the others are what it
-    delivers), `may_start` that they may be started."""
+    delivers), `may_start` that they may be started. `told` is what a signed payload says of an item (of the last one, if any)."""
 
     refs: tuple[WorkItemRef, ...] = ()
     may_start: bool = False
     ended: bool = False
+    told: WorkItem | None = None
 
 
 class Inbox(Protocol):
@@ -65,6 +68,7 @@ class Controller:
         self._reloader = reloader
         self._inbox = inbox
         self._log = log
+        self._trust = Trust()
         self._publish = publish
         config = reloader.loaded.config
         self._queue = Queue(self._clock, random, config.polling.interval_seconds, config.polling.max_retries)
@@ -110,6 +114,8 @@ class Controller:
     def _hinted(self, hint: Hint) -> None:
         """Queue what has a session. What has none can only be started, which takes a look at everything."""
         loaded = self._reloader.loaded
+        if hint.told:
+            self._trust.hear(hint.told)
         refs = [ref for ref in hint.refs if any(provider.owns(ref) for provider in loaded.world.providers)]
         try:
             records = [record for record in loaded.world.registry.all() if record.ref in refs]
@@ -125,10 +131,21 @@ class Controller:
 
     def _turn(self, work: Work) -> Cycle:
         loaded = self._reloader.loaded
+        work = self._believing(work)
         cycle = turn(work, loaded.playbook, loaded.world, self._budget, self._queue.is_blocked, self._announce(work))
+        self._trust.read(cycle.read)
         self._settle(cycle)
         self._report(cycle)
         return cycle
+
+    def _believing(self, work: Work) -> Work:
+        """With what was told of its items, as far as that is enough. A look at everything asks, always."""
+        loaded = self._reloader.loaded
+        told = self._trust.take(work.accepts, loaded.world.now())
+        if work.everything or not loaded.config.webhook.trust_state:
+            return work
+        policy = loaded.world.policy
+        return replace(work, told={ref: item for ref, item in told.items() if is_enough(item, loaded.playbook, policy)})
 
     def _announce(self, work: Work) -> Callable[[Plan], None]:
         def about_to(plan: Plan) -> None:

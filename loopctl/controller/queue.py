@@ -6,9 +6,10 @@ serves it already), so a start needs a look at everything, which a hint may brin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from loopctl.model.items import WorkItem
 from loopctl.model.refs import WorkItemRef
 
 POLL = "poll"
@@ -28,12 +29,16 @@ LONGEST_DELAY = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one cycle is for, and what asked for it (poll, webhook, retry, reload). Of `ended` an end was told."""
+    """What one cycle is for, and what asked for it (poll, webhook, retry, reload). Of `ended` an end was told.
+
+    `told` are items that are not asked about, because a payload says how they are and may be believed.
+    """
 
     everything: bool = False
     refs: frozenset[WorkItemRef] = frozenset()
     ended: frozenset[WorkItemRef] = frozenset()
     triggers: tuple[str, ...] = (POLL,)
+    told: Mapping[WorkItemRef, WorkItem] = field(default_factory=dict)
 
     def accepts(self, ref: WorkItemRef) -> bool:
         """Whether the item is part of it."""

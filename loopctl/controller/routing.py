@@ -9,6 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loopctl.adapters.github_links import hints
+from loopctl.adapters.github_payload import told_item
+from loopctl.model.items import WorkItem
 from loopctl.model.refs import WorkItemRef
 
 #: The events that name a work item; what is listened to when the config says nothing else.
@@ -75,6 +77,11 @@ def route(event: str, payload: Payload, events: frozenset[str], authorized: froz
     if not ends and actor.lower() not in authorized:
         return Routed(refs, actor, ends, UNAUTHORIZED)
     return routed
+
+
+def told(event: str, payload: Payload, routed: Routed) -> WorkItem | None:
+    """What the payload says of its own item, the last of the refs, where it carries the whole of it."""
+    return told_item(event, payload, routed.refs[-1]) if routed.refs else None
 
 
 def is_end(event: str, payload: Payload) -> bool:

@@ -16,7 +16,8 @@ import uvicorn
 from watchfiles import Change, awatch
 
 from loopctl.controller import metrics
-from loopctl.controller.webhook import Desk, Emit, Settings, build_app
+from loopctl.controller.desk import Desk, Emit, Settings
+from loopctl.controller.webhook import build_app
 
 #: One message of the worker.
 _MOST_LINE = 4 << 20

@@ -99,6 +99,7 @@ def summary(cycle: Cycle) -> dict[str, Any]:
         "failed": sum(result.status == FAILED for result in results),
         "closures": cycle.closures,
         "put_off": len(cycle.put_off),
+        "told": len(cycle.work.told),
         "cost": asdict(cycle.cost),
         "seconds": round(cycle.seconds, 3),
         "refused": cycle.refused or None,

@@ -1,15 +1,13 @@
 """The webhook receiver: checks a delivery, says at once that it came, and hands a hint over. A process of its own.
 
-It decides nothing: whether an item has ended is read from GitHub by the worker.
+It decides nothing: whether an item has ended is read from GitHub by the worker, or by its rules believed of a payload.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -20,8 +18,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from loopctl.controller.routing import Routed, route
+from loopctl.controller.desk import Desk
+from loopctl.controller.routing import Routed, route, told
 from loopctl.controller.status import STALLED, Snapshot, age, health
+from loopctl.controller.trust import item_to_json
 from loopctl.model.events import INFO, WARNING
 
 #: GitHub's own limit for a payload.
@@ -29,24 +29,7 @@ MOST_BYTES = 25 << 20
 #: What all bodies together may hold while they are read.
 MOST_BYTES_AT_ONCE = 64 << 20
 _BODY_SECONDS = 30.0
-_MOST_PENDING = 10_000
 _TYPES = ("application/json", "application/x-www-form-urlencoded")
-
-Emit = Callable[..., None]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a running receiver can be told anew. `authorized` are logins in lower case, `remembered` deliveries."""
-
-    events: frozenset[str]
-    authorized: frozenset[str]
-    remembered: int
-
-    @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> Settings:
-        """From the message of the worker."""
-        return cls(frozenset(given["events"]), frozenset(given["authorized"]), int(given["remembered"]))
 
 
 class Refused(Exception):
@@ -56,46 +39,6 @@ class Refused(Exception):
         """The status, and the words that the sender and the log get."""
         super().__init__(reason)
         self.status, self.reason = status, reason
-
-
-@dataclass(slots=True)
-class Desk:
-    """Everything that the receiver remembers, all of it bounded. `emit` is the event log."""
-
-    secret: str
-    settings: Settings
-    emit: Emit
-    snapshot: Snapshot = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
-    bytes_held: int = 0
-    pending: OrderedDict[tuple[tuple[str, ...], bool, bool], None] = field(default_factory=OrderedDict)
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    _seen: OrderedDict[str, None] = field(default_factory=OrderedDict)
-
-    def is_new(self, delivery: str) -> bool:
-        """Whether a delivery was not seen before, and remember it."""
-        if delivery in self._seen:
-            self._seen.move_to_end(delivery)
-            return False
-        self._seen[delivery] = None
-        while len(self._seen) > self.settings.remembered:
-            self._seen.popitem(last=False)
-        return True
-
-    def hand_over(self, routed: Routed) -> None:
-        """Put a hint where the worker gets it; the same hint twice is one."""
-        if len(self.pending) < _MOST_PENDING:
-            self.pending[tuple(map(str, routed.refs)), routed.may_start, routed.ends] = None
-            self.news.set()
-
-    async def hints(self) -> AsyncIterator[bytes]:
-        """Lines for the worker, as they come."""
-        while True:
-            await self.news.wait()
-            self.news.clear()
-            while self.pending:
-                (refs, may_start, ended), _ = self.pending.popitem(last=False)
-                yield json.dumps({"refs": refs, "may_start": may_start, "ended": ended}).encode() + b"\n"
 
 
 def build_app(desk: Desk, path: str, metrics: Callable[[Snapshot, Mapping[str, int]], bytes], now: Any) -> Starlette:
@@ -155,10 +98,10 @@ async def _receive(request: Request, desk: Desk) -> Response:
     if event == "ping":
         desk.counts["ping"] += 1
         return PlainTextResponse("pong\n")
-    return _accept(event, delivery, payload, desk)
+    return _accept(event, delivery, payload, body, desk)
 
 
-def _accept(event: str, delivery: str, payload: Mapping[str, Any], desk: Desk) -> Response:
+def _accept(event: str, delivery: str, payload: Mapping[str, Any], body: bytes, desk: Desk) -> Response:
     if not desk.is_new(delivery):
         desk.counts["duplicate"] += 1
         return PlainTextResponse("seen before\n", 202)
@@ -175,9 +118,16 @@ def _accept(event: str, delivery: str, payload: Mapping[str, Any], desk: Desk) -
         refs=[str(ref) for ref in routed.refs] or None,
         dropped=routed.dropped or None,
     )
-    if routed.refs and not routed.dropped:
-        desk.hand_over(routed)
+    desk.hand_over(routed, _told(event, payload, routed, body, desk))
     return PlainTextResponse(f"{'ignored: ' + routed.dropped if routed.dropped else 'accepted'}\n", 202)
+
+
+def _told(event: str, payload: Mapping[str, Any], routed: Routed, body: bytes, desk: Desk) -> str:
+    """What the payload says of its item, as JSON, or "". It is told whoever sent it: a stranger's reopening counts too."""
+    if not (desk.secret and desk.settings.trusts):
+        return ""
+    item = told(event, payload, routed)
+    return json.dumps(item_to_json(item)) if item and desk.is_new_body(body) else ""
 
 
 async def _body(request: Request, desk: Desk) -> bytes:

@@ -29,7 +29,7 @@ EVENT_TYPES: Mapping[str, str] = MappingProxyType(
         "action.failed": "An action failed or could not be verified.",
         "controller.started": "A controller (`loopctl run`) began to keep its playbooks true.",
         "controller.stopped": "A controller ended; exit_code says how.",
-        "poll.cycle": "A controller looked once: trigger (poll, webhook, retry, reload), seen, changed, held, failed, closures, cost; refused or error say why nothing was done.",
+        "poll.cycle": "A controller looked once: trigger (poll, webhook, retry, reload), seen, changed, held, failed, closures, cost, told (items that a webhook was believed about); refused or error say why nothing was done.",
         "poll.closure_detected": "A look at everything found an ended item whose session is to end now.",
         "webhook.received": "A signed delivery came; refs are the items it names, dropped says why nobody looks at them.",
         "webhook.rejected": "A request to the webhook was refused; status and reason say why.",

@@ -43,11 +43,15 @@ def discover(world: World, observation: Observation) -> Observation:
 
 def ask(world: World, observation: Observation, refs: Iterable[WorkItemRef]) -> Observation:
     """Ask the providers about these items, in bulk, and put their answers into the observation."""
-    answers = ask_about(world, refs)
+    return replace(answered(observation, ask_about(world, refs)), questions=_questions(world))
+
+
+def answered(observation: Observation, answers: Mapping[WorkItemRef, Fact[WorkItem]]) -> Observation:
+    """The observation with these answers in it."""
     subjects = tuple(
         replace(s, item=_of_record(s, answers[s.ref])) if s.ref in answers else s for s in observation.subjects
     )
-    return replace(observation, subjects=subjects, questions=_questions(world))
+    return replace(observation, subjects=subjects)
 
 
 def ask_about(world: World, refs: Iterable[WorkItemRef]) -> dict[WorkItemRef, Fact[WorkItem]]:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from tests.e2e.controller import SECRET, Answer, Running, children_of, issue_eve
 from tests.e2e.kit import Box, close_rule
 from tests.e2e.test_refusals import small_disk as small_disk  # its fixture
 from tests.fake_github import FakeGitHub, faults
+from tests.payloads import payload, pull, stamp
 from tests.support import wait_until
 
 pytestmark = [pytest.mark.gh, pytest.mark.tmux]
@@ -111,6 +113,47 @@ def test_a_webhook_is_only_a_hint(box: Box, hub: FakeGitHub) -> None:
     (rejected,) = box.events("webhook.rejected")
     assert (rejected["status"], rejected["reason"]) == (401, "the signature is wrong")
     assert [event.get("dropped") for event in box.events("webhook.received")] == ["unauthorized-actor", None, None]
+
+
+def test_a_webhook_that_may_be_believed_costs_no_call(box: Box, hub: FakeGitHub) -> None:
+    """routing.trustWebhookState: no call to GitHub, and one when it is switched off; what is replayed is only a hint."""
+    box.settings["routing"]["trustWebhookState"] = True
+    box.write_config()
+    for number in (1, 2, 3):
+        hub.pull(REPO, number, labels=("agent",))
+    assert box.run("apply", "start.yml", "-y").code == 0
+    one, two, three = refs = [f"github:{REPO}#{number}" for number in (1, 2, 3)]
+    box.wait_ready(refs)
+    with Running(box, "close.yml", *NEVER, webhook=True) as controller:
+        controller.said("looked", 1)
+
+        def close(number: int) -> dict[str, object]:
+            now = stamp(datetime.now(UTC))
+            node = hub.change(REPO, number, state="MERGED", closed_at=now, updated_at=now).node_id
+            merged = pull(number, "closed", merged=True, at=now, node_id=node)
+            event = payload("closed", pull_request=merged)
+            assert controller.deliver("pull_request", event).status == 202
+            return event
+
+        asked = len(hub.requests)
+        event = close(1)
+        wait_retained(box, one)
+        assert len(hub.requests) == asked
+        assert controller.said("looked", trigger="webhook")["told"] == 1
+        assert box.record(one)["reason"] == "pr-merged"
+        # Genuine, signed, and seen before: GitHub is asked, and that one says that it is open.
+        hub.change(REPO, 1, state="OPEN")
+        controller.deliver("pull_request", event, delivery="again")
+        controller.said("looked", 2, trigger="webhook")
+        box.settings["routing"]["trustWebhookState"] = False
+        box.write_config()
+        controller.said("looked", trigger="reload")
+        asked = len(hub.requests)
+        close(2)
+        wait_retained(box, two)
+        assert len(hub.requests) == asked + 1
+        assert controller.stop() == 0
+    assert box.session(three)["phase"] == "running"
 
 
 def test_the_end_state_is_right_through_every_reopening(box: Box, hub: FakeGitHub) -> None:

@@ -140,11 +140,11 @@ def test_relative_paths_count_from_the_project(tmp_path: Path, env: dict[str, st
 
 
 def test_routing_under_the_webhook_as_in_the_loop(tmp_path: Path, env: dict[str, str]) -> None:
-    text = "webhooks:\n  ghWebhook:\n    port: 99\n    events: [issues]\n    routing: {tmux: {keepSessionOnClose: false}, autoExecuteLabel: go}\n"
+    text = "webhooks:\n  ghWebhook:\n    port: 99\n    events: [issues]\n    routing: {tmux: {keepSessionOnClose: false}, autoExecuteLabel: go, trustWebhookState: true}\n"
     text += "polling: {sources: [{provider: github, repos: [a/b], label: ''}]}\n"
     config = loaded(tmp_path, env, text)
     assert (config.policy.keep_session_on_close, config.sources[0].label) == (False, "go")
-    assert (config.webhook.port, config.webhook.events) == (99, ("issues",))
+    assert (config.webhook.port, config.webhook.events, config.webhook.trust_state) == (99, ("issues",), True)
 
 
 THE_LOOP = """\

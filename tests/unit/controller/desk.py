@@ -12,6 +12,7 @@ from loopctl.controller.log import Log
 from loopctl.controller.loop import Controller, Hint
 from loopctl.controller.reload import Loaded, Reloader, keep_fixed
 from loopctl.controller.status import Snapshot
+from loopctl.model.items import WorkItem
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Playbook
 from loopctl.ports import World
@@ -24,10 +25,17 @@ class Desk:
     """`at(seconds, what)` does something at that time; `hint` sends one. `run(seconds)` lets the controller work as long."""
 
     def __init__(
-        self, world: FakeWorld, playbook: Playbook, interval: float = INTERVAL, files: Iterable[str] = ()
+        self,
+        world: FakeWorld,
+        playbook: Playbook,
+        interval: float = INTERVAL,
+        files: Iterable[str] = (),
+        trusts: bool | None = None,
     ) -> None:
         self.world, self.playbook, self.files = world, playbook, tuple(files)
         self.config = replace(load_config(None, {}, Path("/")), polling=Polling(interval, 3), machine=world.name)
+        if trusts is not None:
+            self.config = replace(self.config, webhook=replace(self.config.webhook, trust_state=trusts))
         self.said: list[tuple[str, str, dict[str, Any]]] = []
         self.snapshots: list[Snapshot] = []
         self.configured: list[Config] = []
@@ -85,8 +93,8 @@ class Desk:
     def at(self, seconds: float, what: Callable[[], object]) -> None:
         self._plans.append((self.world.machine.time + seconds, what))
 
-    def hint(self, *refs: str, may_start: bool = False, ended: bool = False) -> None:
-        self._hints.append(Hint(tuple(WorkItemRef.parse(ref, "items") for ref in refs), may_start, ended))
+    def hint(self, *refs: str, may_start: bool = False, ended: bool = False, told: WorkItem | None = None) -> None:
+        self._hints.append(Hint(tuple(WorkItemRef.parse(ref, "items") for ref in refs), may_start, ended, told))
 
     def run(self, seconds: float) -> int:
         self._end, self.stopping = self.world.machine.time + seconds, False

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from loopctl.controller.routing import DEFAULT_EVENTS, DISABLED, NO_ITEM, route
+from loopctl.controller.routing import DEFAULT_EVENTS, DISABLED, NO_ITEM, route, told
 
 PACKAGE = "@octokit/webhooks-examples@7.6.1"
 ALL = frozenset(DEFAULT_EVENTS)
@@ -100,6 +100,20 @@ def test_each_names_its_own_item_last(examples: Examples) -> None:
             assert routed.dropped in ("", NO_ITEM)
         routed_any |= {event} if routed.refs else set()
     assert {"issues", "issue_comment", "pull_request", "pull_request_review", "check_run", "check_suite"} <= routed_any
+
+
+def test_each_tells_all_of_its_item_or_nothing(examples: Examples) -> None:
+    found = set()
+    for _, event, payload in each(examples):
+        item = told(event, payload, route(event, payload, ALL, frozenset()))
+        if item:
+            found.add((event, item.kind, item.state))
+            node = payload["issue" if event == "issues" else "pull_request"]
+            assert (item.node_id, item.title, item.ref.number) == (node["node_id"], node["title"], node["number"])
+            assert item.labels == {label["name"] for label in node["labels"]}
+    assert {("pull_request", "pull_request", "open"), ("pull_request", "pull_request", "closed")} <= found
+    # Those of issues are older than reasons: where one matters, that of a closed issue, nothing is told.
+    assert [one for one in found if one[0] == "issues"] == [("issues", "issue", "open")]
 
 
 def test_a_stranger_gets_endings_through_and_nothing_else(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -10,6 +11,10 @@ from pathlib import Path
 import pytest
 
 from loopctl.adapters.registry_lock import APPLY, CONTROLLER, hold_lock, holder
+from loopctl.cli.run import Options, load
+from loopctl.cli.wiring import Stop
+from loopctl.controller.log import Log
+from loopctl.controller.reload import Loaded, Reloader
 from loopctl.errors import RefusedError
 
 EXTRA = ("gidgethub", "prometheus_client", "starlette", "uvicorn", "watchfiles")
@@ -67,6 +72,81 @@ def test_status_without_a_controller(tmp_path: Path) -> None:
     done = without_the_extra(tmp_path, "status")
     assert (done.returncode, done.stdout.split()[0]) == (1, "stopped")
     assert not (tmp_path / "state").exists()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home and a project without a config."""
+    for name in ("LOOPCTL_CONFIG", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, folder in (("HOME", "home"), ("XDG_STATE_HOME", "state")):
+        monkeypatch.setenv(name, str(tmp_path / folder))
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path
+
+
+def config_at(path: Path, repo: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"polling: {{sources: [{{provider: github, repos: [{repo}]}}]}}\n")
+
+
+def reloader(config: str | None = None) -> Reloader:
+    options = Options(("close-ended-items",), config, (), (), None, webhook=False, insecure=False)
+    silent = Log(lambda text: None, now, as_json=True)
+    return Reloader(lambda keep: load(options, keep, Stop(), silent))
+
+
+def repos(loaded: Loaded) -> list[str]:
+    return [repo for source in loaded.config.sources for repo in source.repos]
+
+
+def test_a_config_that_appears_later_is_used(elsewhere: Path) -> None:
+    home, project = elsewhere / "home/.config/loopctl/config.yaml", elsewhere / "project/.loopctl/config.yaml"
+    running = reloader()
+    assert running.loaded.files[:2] == (str(project), str(home))
+    assert running.check() is None
+    config_at(home, "octo/app")
+    change = running.check()
+    assert change
+    assert "sources" in change.changed
+    assert (repos(running.loaded), running.check()) == (["octo/app"], None)
+    # The project's own comes first, also when it comes later.
+    config_at(project, "octo/lib")
+    assert running.check()
+    assert repos(running.loaded) == ["octo/lib"]
+    # And the one behind it does not matter any more.
+    config_at(home, "octo/else")
+    assert running.check() is None
+    project.unlink()
+    assert running.check()
+    assert repos(running.loaded) == ["octo/else"]
+
+
+def test_a_config_that_is_named_is_the_only_one(elsewhere: Path) -> None:
+    named = elsewhere / "mine.yaml"
+    config_at(named, "octo/app")
+    running = reloader(str(named))
+    assert running.loaded.files[0] == str(named)
+    assert len(running.loaded.files) == 2
+    named.unlink()
+    change = running.check()
+    assert change
+    assert change.problems
+    assert repos(running.loaded) == ["octo/app"]
+
+
+def test_a_start_without_a_config_says_where_one_is_looked_for(elsewhere: Path) -> None:
+    (elsewhere / "p.yml").write_text("- rules: [{name: x, match: {item: {number: 1}}, ensure: {session: gone}}]\n")
+    script = "from loopctl.controller.loop import Controller\n"
+    script += "Controller.run = lambda self, once: 0\nfrom loopctl.cli.main import main\n"
+    script += f"main(['run', {str(elsewhere / 'p.yml')!r}])\n"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done
+    (line,) = [json.loads(line) for line in done.stderr.splitlines() if "there is no config" in line]
+    assert line["places"] == [
+        str(elsewhere / f) for f in ("project/.loopctl/config.yaml", "home/.config/loopctl/config.yaml")
+    ]
 
 
 def test_the_locks_are_two(tmp_path: Path) -> None:

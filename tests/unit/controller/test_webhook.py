@@ -29,6 +29,8 @@ from loopctl.controller.routing import DEFAULT_EVENTS
 from loopctl.controller.status import stamp
 from loopctl.errors import StateError
 from tests.e2e.controller import SECRET, headers, issue_event
+from tests.payloads import payload as whole_payload
+from tests.payloads import pull as whole_pull
 from tests.support import wait_until
 
 PATH = "/gh-webhook"
@@ -49,6 +51,7 @@ class Post:
             "events": list(DEFAULT_EVENTS),
             "authorized": ["octocat"],
             "remembered": 1024,
+            "trusts": False,
             "event_log": {"enabled": True, "path": str(self.log_file), "max_bytes": 0},
             "files": [],
         } | settings
@@ -274,6 +277,52 @@ def test_a_delivery_that_comes_again_is_ignored(shared: Post) -> None:
     shared.hints(1)
     assert shared.send(CLOSED, delivery=name) == (202, "seen before\n")
     assert shared.silent()
+
+
+def tells(
+    action: str, state: str, *, actor: str = "octocat", repo: str = "octo/app", number: int = 6
+) -> dict[str, Any]:
+    node = whole_pull(number, state, repo=repo)
+    return whole_payload(action, actor=actor, pull_request=node)
+
+
+def test_what_a_payload_tells_is_handed_over_where_it_is_wanted(own: Any) -> None:
+    post = own(trusts=True)
+    post.send(tells("closed", "closed"), "pull_request")
+    (hint,) = post.hints(1)
+    assert ([str(ref) for ref in hint.refs], hint.ended) == (["github:octo/app#6"], True)
+    assert (str(hint.told.ref), hint.told.kind, hint.told.state) == ("github:octo/app#6", "pull_request", "closed")
+    # The same body under another name is only a hint.
+    assert post.send(tells("closed", "closed"), "pull_request") == (202, "accepted\n")
+    assert post.hints(1) == [replace(hint, told=None)]
+    # A stranger's reopening is no reason to look, and tells all the same.
+    assert post.send(tells("reopened", "open", actor="mallory"), "pull_request")[1] == "ignored: unauthorized-actor\n"
+    (hint,) = post.hints(1)
+    assert (hint.refs, hint.may_start, hint.ended, hint.told.state) == ((), False, False, "open")
+    # Another repository's item tells nothing.
+    post.send(tells("closed", "closed", repo="octo/other"), "pull_request")
+    assert [h.told for h in post.hints(1)] == [None]
+    # Nor does one that was changed on its way.
+    body = json.dumps(tells("closed", "closed", number=7)).encode()
+    sent = headers("pull_request", body)
+    assert post.ask(body=body.replace(b'"open"', b'"shut"').replace(b"7", b"8"), fields=sent)[0] == 401
+    assert post.silent()
+    # Before the settings it was not wanted, and after them it is not either.
+    post.settings = post.settings | {"trusts": False}
+    post.receiver.configure(post.config)
+
+    def plain() -> bool:
+        post.send(tells("edited", "open", number=9) | {"n": str(uuid.uuid4())}, "pull_request")
+        return post.hints(1)[0].told is None
+
+    wait_until(plain, what="it is not wanted any more")
+
+
+@pytest.mark.parametrize("settings", [{"trusts": False}, {"trusts": True, "insecure": True}])
+def test_nothing_is_told_unless_it_is_asked_for_and_signed(own: Any, settings: dict[str, bool]) -> None:
+    post = own(**settings)
+    post.send(tells("closed", "closed"), "pull_request")
+    assert [hint.told for hint in post.hints(1)] == [None]
 
 
 def test_only_so_many_deliveries_are_remembered(own: Any) -> None:
