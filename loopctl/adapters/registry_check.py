@@ -28,7 +28,7 @@ class Untrusted(sqlite3.DatabaseError):
 def prove_sound(path: Path) -> None:
     """Read a file that is to be opened: of this user, a registry, whole, and of a version that we know.
 
-    Raises Untrusted, sqlite3.Error or OSError. SQLite would write to a file as soon as it is opened for writing, so a
+    Raises Untrusted, sqlite3.Error, OSError or UnicodeDecodeError. SQLite would write to a file as soon as it is opened for writing, so a
     stranger's is not even opened.
     """
     _check_header(path)
@@ -78,10 +78,16 @@ def remedy(path: Path, error: Exception) -> str:
     """What to do about an error of this file: one sentence, no newline."""
     if isinstance(error, Untrusted) and error.remedy:
         return error.remedy
-    code = getattr(error, "sqlite_errorcode", 0) or 0
-    if not (isinstance(error, Untrusted) or code & 0xFF in _DAMAGE):
+    if not _is_damage(error):
         return "nothing was done, and the file was left as it is"
     return f"nothing was done, and the file was left as it is; {way_back(path)}"
+
+
+def _is_damage(error: Exception) -> bool:
+    # Text that is none, in a row or in SQLite's own words about a table whose name it repeats.
+    undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode to UTF-8")
+    code = getattr(error, "sqlite_errorcode", 0) or 0
+    return isinstance(error, Untrusted) or undecodable or code & 0xFF in _DAMAGE
 
 
 def way_back(path: Path) -> str:

@@ -60,7 +60,7 @@ class Database:
             with db:
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield db
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             self._drop()
             msg = f"{self.path}: {error}"
             raise StateError(msg, hint=remedy(self.path, error)) from error

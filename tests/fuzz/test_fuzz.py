@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import time
@@ -28,9 +29,16 @@ fuzzing = settings(
 )
 
 
-def inputs(target: Target) -> st.SearchStrategy[bytes]:
+class Input(bytes):
+    """Hypothesis prints what made a test fail; megabytes help nobody."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} bytes that begin with {self[:20]!s}>"
+
+
+def inputs(target: Target) -> st.SearchStrategy[Input]:
     seeds = target.seeds()
-    return st.one_of(bent(seeds), regrown(seeds)) if target.tree else bent(seeds)
+    return (st.one_of(bent(seeds), regrown(seeds)) if target.tree else bent(seeds)).map(Input)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name.replace(" ", "-"))
@@ -51,6 +59,11 @@ def test_hostile_input_is_refused_in_one_line_and_does_nothing(
             accepted += target.attack(data, folder)
             slowest = max(slowest, time.perf_counter() - started)
             tried += 1
+        except BaseException as error:
+            kept = tmp_path / hashlib.sha256(data).hexdigest()[:12]
+            kept.write_bytes(data)
+            error.add_note(f"the input is in {kept}")
+            raise
         finally:
             shutil.rmtree(folder)
 

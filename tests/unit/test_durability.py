@@ -245,6 +245,8 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "a page of nothing": lambda whole: whole[:4096] + bytes(4096) + whole[8192:],
     "the last page torn": lambda whole: whole[:-4000] + b"\xff" * 4000,
     "the beginning overwritten": lambda whole: b"\0" * 512 + whole[512:],
+    "a table's name": lambda whole: whole.replace(b"CREATE TABLE sessions", b"CREATE TABLE sess\xffons"),
+    "a row's text": lambda whole: whole.replace(b"items:demo/app#2", b"items:d\xffmo/app#2"),
     "another text": lambda whole: b'{"sessions": []}\n' * 300,
 }
 
