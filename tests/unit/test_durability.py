@@ -246,7 +246,6 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "the last page torn": lambda whole: whole[:-4000] + b"\xff" * 4000,
     "the beginning overwritten": lambda whole: b"\0" * 512 + whole[512:],
     "a table's name": lambda whole: whole.replace(b"CREATE TABLE sessions", b"CREATE TABLE sess\xffons"),
-    "a row's text": lambda whole: whole.replace(b"items:demo/app#2", b"items:d\xffmo/app#2"),
     "another text": lambda whole: b'{"sessions": []}\n' * 300,
 }
 
@@ -271,6 +270,12 @@ def test_damage_is_an_error_that_names_the_way_back_and_the_way_works(root: Path
     found = opened(root).all()
     assert found == copied[: len(found)]
     opened(root).add(record(9))
+
+
+def test_a_row_whose_text_is_none_is_damage_too(root: Path) -> None:
+    whole = at_rest(root)
+    (root / "registry.db").write_bytes(whole.replace(b"items:demo/app#2", b"items:d\xffmo/app#2"))
+    assert "sessions rebuild" in refused(root).hint
 
 
 def test_without_a_copy_rebuild_is_the_way(root: Path) -> None:
