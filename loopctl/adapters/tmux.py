@@ -29,6 +29,7 @@ from loopctl.adapters.tmux_format import (
     split_captures,
     tidy,
 )
+from loopctl.adapters.tmux_paste import paste_script, pasted
 from loopctl.model.facts import REFUSED, Fact, Known, Unknown
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import Pane, ServerId, ServerView
@@ -125,8 +126,14 @@ class Tmux:
         return result
 
     def paste(self, socket: str, server: ServerId, pane: PaneRef, text: str) -> Fact[None]:
-        """Give a live pane a text."""
-        return Unknown("texts are not pasted yet", REFUSED)
+        """Give a live pane a text, as `tmux_paste` says."""
+        _mark(pane.mark)
+        doubt = _socket_doubt(socket)
+        if isinstance(doubt, Unknown):
+            return Unknown(doubt.reason, REFUSED)
+        name = f"loopctl-{secrets.token_hex(16)}"
+        output, problem = self._script(socket, server, [paste_script(pane, text, name)])
+        return pasted(pane, name, output, problem)
 
     def nudge(self, socket: str, server: ServerId) -> None:
         """Fork a trivial job: the server then reaps every child, also one whose SIGCHLD was lost (Debian's 3.3a)."""
