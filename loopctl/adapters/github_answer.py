@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 from loopctl.adapters.github_links import hints
 from loopctl.adapters.github_node import (
     Node,
     Unexpected,
+    address_of,
     node_at,
     nodes_of,
     number_of,
@@ -181,7 +181,7 @@ def _address(node: Node, kind: str, ref: WorkItemRef, repository: str) -> WorkIt
     name, number, url = text_at(node_at(node, "repository"), "nameWithOwner"), number_of(node), text_at(node, "url")
     home = ref_at(name, number, ref)
     path = f"/{name}/{'issues' if kind == ISSUE else 'pull'}/{number}"
-    parts = urlsplit(url)
+    parts = address_of(url)
     if parts.path.lower() != path.lower() or parts.netloc.lower() != ref.host.lower():
         msg = f"an item that says it is {clean(name)}#{number} and stands at {clean(url)}"
         raise Unexpected(msg)

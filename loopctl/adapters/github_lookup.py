@@ -68,7 +68,10 @@ def too_many(count: int) -> Unknown:
 
 
 def _address(url: str, ref: WorkItemRef) -> tuple[WorkItemRef, str] | None:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
     found = _PATH.fullmatch(parts.path)
     if found is None or parts.netloc.lower() != ref.host.lower():
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from urllib.parse import SplitResult, urlsplit
 
 from loopctl.adapters.github_reply import clean
 from loopctl.model.refs import WorkItemRef
@@ -66,8 +67,17 @@ def time_at(node: Node, key: str) -> datetime | None:
     text = optional_text(node, key)
     try:
         return datetime.fromisoformat(text).astimezone(UTC) if text else None
-    except ValueError:
+    except (ValueError, OverflowError):
         msg = f"{key} is no time"
+        raise Unexpected(msg) from None
+
+
+def address_of(url: str) -> SplitResult:
+    """The parts of an address."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        msg = f"no address ({clean(url)})"
         raise Unexpected(msg) from None
 
 

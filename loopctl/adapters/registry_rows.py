@@ -30,7 +30,7 @@ def _time(value: object, name: str) -> datetime | None:
         return None
     try:
         return datetime.fromisoformat(str(value)).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         msg = f"{name}: {value!r} is not a time"
         raise ValueError(msg) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -135,6 +136,18 @@ def test_a_row_whose_id_is_no_mark_is_refused_by_name(tmp_path: Path, id_: str) 
     opened.add(record(id_))
     with pytest.raises(StateError, match=re.escape(f"session {id_!r}: id: not a session id")):
         opened.all()
+
+
+def test_a_time_that_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    opened = SqliteRegistry(tmp_path, now=lambda: NOW)
+    opened.add(record())
+    for text in ("yesterday", "0001-01-01T00:00:00+23:59"):
+        with sqlite3.connect(tmp_path / "registry.db") as db:
+            db.execute("UPDATE sessions SET closed_at = ?", (text,))
+        db.close()
+        with pytest.raises(StateError, match=re.escape(f"closed_at: {text!r} is not a time")):
+            opened.all()
 
 
 def test_a_writable_registry_is_proved_without_a_record(registry: Registry) -> None:

@@ -23,9 +23,10 @@ from loopctl.adapters.github_health import health
 from loopctl.adapters.github_lookup import lookup_fact
 from loopctl.adapters.github_reply import read_http
 from loopctl.adapters.tmux_format import PANE_FORMAT, parse_panes, split_captures, tidy
+from loopctl.controller.desk import Desk, Settings
 from loopctl.controller.inbox import _hint, _message
 from loopctl.controller.routing import DEFAULT_EVENTS, is_end
-from loopctl.controller.webhook import Desk, Settings, build_app
+from loopctl.controller.webhook import build_app
 from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.items import CLOSED, MERGED, MISSING, MOVED, OPEN
 from loopctl.model.refs import WorkItemRef
@@ -35,6 +36,7 @@ from loopctl.testing.world import SOCKET
 from tests.fake_github.server import FakeGitHub, Request
 from tests.fuzz.civil import fit_to_show
 from tests.fuzz.targets import Target
+from tests.payloads import issue, payload, pull
 from tests.unit.controller.test_routing import TABLE
 from tests.unit.playbooks import ending
 
@@ -92,6 +94,15 @@ def gh_output(data: bytes, folder: Path) -> bool:
     if isinstance(listed, Known):
         assert {item.state for item in listed.value} <= {OPEN}
     return isinstance(listed, Known) or any(isinstance(fact, Known) for fact in facts.values())
+
+
+def _answers() -> Sequence[bytes]:
+    return [reply.partition(b"\r\n\r\n")[2] for reply in _gh_replies()]
+
+
+def gh_answer(data: bytes, folder: Path) -> bool:
+    """The same of JSON that is none of ours, in a response that is in order."""
+    return gh_output(_HEAD % 200 + data + b" " * ((len(_HEAD % 200) + len(data)) % 2), folder)
 
 
 def _look_ups() -> Sequence[bytes]:
@@ -215,26 +226,33 @@ def tmux_capture(data: bytes, folder: Path) -> bool:
 
 SECRET = "It's a Secret to Everybody"
 ALL = frozenset(DEFAULT_EVENTS)
+_OF = {"issues": "issue", "pull_request": "pull_request"}
 
 
 def _payloads() -> Sequence[bytes]:
-    bodies = [payload for _, payload, _ in TABLE]
-    closed = {**TABLE[0][1], "action": "closed"}
-    return [json.dumps(body).encode() for body in (closed, *bodies)]
+    bodies = [body for _, body, _ in TABLE]
+    whole = [
+        payload("closed", issue=issue(6, "closed")),
+        payload("closed", pull_request=pull(6, "closed", merged=True)),
+        payload("reopened", issue=issue(6)),
+    ]
+    return [json.dumps(body).encode() for body in (*whole, *bodies)]
 
 
 def webhook(data: bytes, folder: Path) -> bool:
     """A signed body is answered and yields at most hints that are true to it; with a wrong signature it yields none."""
-    event = DEFAULT_EVENTS[len(data) % len(DEFAULT_EVENTS)]
+    event = DEFAULT_EVENTS[len(data) % len(DEFAULT_EVENTS)] if len(data) % 2 else list(_OF)[b"pull_request" in data]
     signature = "sha256=" + hmac.new(SECRET.encode(), data, hashlib.sha256).hexdigest()
     status, hints, events = _deliver(data, event, signature)
     assert status in (202, 400), status
     for line in hints:
         hint = _hint(_message(line))
-        assert hint.refs
-        payload = json.loads(data)
-        assert not (hint.ended and not is_end(event, payload))
-        assert not hint.may_start or "octocat" in json.dumps(payload).lower()
+        assert hint.refs or hint.told
+        said = json.loads(data)
+        assert not (hint.ended and not is_end(event, said))
+        assert not hint.may_start or "octocat" in json.dumps(said).lower()
+        if hint.told:
+            assert (hint.told.state == OPEN) == (b'"closed"' not in json.dumps(said[_OF[event]]["state"]).encode())
     assert _deliver(data, event, signature[:-1] + "g")[:2] == (401, [])
     assert _deliver(data, event, "")[:2] == (401, [])
     for name, fields in events:
@@ -263,7 +281,7 @@ def _deliver(
     events: Events = []
     desk = Desk(
         SECRET,
-        Settings(ALL, frozenset({"octocat"}), 10),
+        Settings(ALL, frozenset({"octocat"}), 10, trusts=True),
         lambda name, level="", **fields: events.append((name, fields)),
     )
     app = build_app(desk, "/hook", lambda snapshot, counts: b"", lambda: datetime.now(UTC))
@@ -302,11 +320,12 @@ def _deliver(
 def _forms() -> Sequence[bytes]:
     from urllib.parse import urlencode
 
-    return [urlencode({"payload": payload.decode()}).encode() for payload in _payloads()[:3]]
+    return [urlencode({"payload": body.decode()}).encode() for body in _payloads()[:3]]
 
 
 TARGETS = (
     Target("gh output", _gh_replies, gh_output),
+    Target("gh answer", _answers, gh_answer, tree=True),
     Target("gh look-up", _look_ups, gh_look_up),
     Target("tmux listing", _listing, tmux_listing),
     Target("tmux capture", lambda: [_CAPTURE], tmux_capture),

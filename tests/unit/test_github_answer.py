@@ -85,6 +85,8 @@ def fact(item: object, *errors: PathError, **repo: object) -> Fact[WorkItem]:
         node(labels={"nodes": [{"name": None}]}),
         node(assignees={"nodes": None}),
         node(closedAt="yesterday"),
+        node(closedAt="0001-01-01T00:00:00+23:59"),
+        node(url="https://[::1"),
         node(stateReason=3),
         node(author={"login": 3}),
         pull(closingIssuesReferences=None),
