@@ -173,6 +173,6 @@ class GitHubApi:
         """Seconds to the next hour; a whole one where the two clocks contradict each other."""
         try:
             left = datetime.fromisoformat(budget.reset_at).timestamp() - self.now()
-        except ValueError:
+        except (ValueError, OverflowError):
             return _HOUR_SECONDS
         return left if 0 < left < _HOUR_SECONDS else _HOUR_SECONDS

@@ -125,5 +125,5 @@ def _delivery(row: tuple[str, str, str, int, str, str]) -> Delivery:
 def _time(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is not a time") from None

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,8 +94,10 @@ def hold_lock(root: Path, timeout: float, now: Callable[[], datetime], lock: Loc
             "command": Path(sys.argv[0]).name,
             "since": now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps(note).encode(), 0)
+        # For people only: the lock holds without it, where the disk is full or the file is none.
+        with suppress(OSError):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps(note).encode(), 0)
         yield
     finally:
         os.close(folder)
