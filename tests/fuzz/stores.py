@@ -16,6 +16,7 @@ from loopctl import run
 from loopctl.adapters.journal import EventLog
 from loopctl.adapters.journal_reader import read_events
 from loopctl.adapters.registry import SqliteRegistry
+from loopctl.adapters.registry_ledger import SqliteLedger
 from loopctl.adapters.registry_lock import APPLY, hold_lock, holder
 from loopctl.adapters.the_loop import read_loop_folder
 from loopctl.cli.status import _read, _text
@@ -90,6 +91,7 @@ def _used(folder: Path) -> bool:
     ports = _with_registry(world, folder)
     records = civil(ports.registry.all)
     identity = civil(lambda: ports.registry.identity)
+    civil(SqliteLedger(folder, now=lambda: NOW).read)
     plan = civil(lambda: run.plan_once(ending(), ports))
     if plan is None:
         # Another reader may still find the log in order; without a plan nothing is done in any case.
