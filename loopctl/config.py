@@ -90,6 +90,8 @@ class Config:
     machine: str
     socket: str
     history_limit: int
+    #: Whether agents run below a keeper, where the system has such a thing.
+    contain: bool
     policy: Policy
     spawn_workdir: str
     harness_args: Mapping[str, tuple[str, ...]]
@@ -183,6 +185,7 @@ def _build(document: Document, path: str, paths: _Paths) -> Config:
         state_root=str(root),
         machine=state.get("machine") or socket.gethostname(),
         socket=_socket(document, tmux, root, paths),
+        contain=_get(value, "processes", "contain"),
         history_limit=int(_get(value, "tmux", "historyLimit")),
         policy=_policy(value),
         spawn_workdir=str(paths.absolute(_get(value, "routing", "spawnWorkdir"))),

@@ -53,17 +53,20 @@ class Tmux:
         own_socket: str,
         history_limit: int = 50_000,
         remain_on_exit: bool = True,
+        keeper: Sequence[str] = (),
         program: str = "tmux",
         timeout: float = _TIMEOUT,
     ) -> None:
         """`env` is the whole environment of tmux, and so of a server that it starts; `own_socket` is ours to configure.
 
-        Without `remain_on_exit` a pane goes when its program ends by itself; a close keeps it in any case.
+        Without `remain_on_exit` a pane goes when its program ends by itself; a close keeps it in any case. `keeper` is put
+        before each agent's command line.
         """
         self._env = dict(env)
         self._own = own_socket
         self._history = history_limit
         self._remain = "on" if remain_on_exit else "off"
+        self._keeper = tuple(keeper)
         self._program = program
         self._timeout = timeout
 
@@ -172,7 +175,7 @@ class Tmux:
             if ours
             else []
         )
-        lines += [_start_line(spec, nonce, self._remain) for spec in good]
+        lines += [_start_line(spec, nonce, self._remain, self._keeper) for spec in good]
         done = self._run(socket, ["start-server", ";", "source-file", "-"], stdin="\n".join(lines) + "\n")
         made = _started(done.stdout.decode(errors="replace"), nonce)
         why = Unknown("tmux did not answer in time") if done.timed_out else _why_not(done.stderr)
@@ -298,10 +301,10 @@ def _spec_problem(spec: StartSpec) -> str:
     return "a NUL cannot be passed on" if any("\0" in text for text in texts) else ""
 
 
-def _start_line(spec: StartSpec, nonce: str, remain: str) -> str:
+def _start_line(spec: StartSpec, nonce: str, remain: str, keeper: tuple[str, ...]) -> str:
     """One line = one chain: after a failed new-session nothing of it is run on somebody else's session."""
     # One word would be given to a shell; two are executed as they are.
-    argv = spec.argv if len(spec.argv) > 1 else ("env", *spec.argv)
+    argv = keeper + spec.argv if keeper or len(spec.argv) > 1 else ("env", *spec.argv)
     env = " ".join(f"-e {quote(f'{key}={value}')}" for key, value in spec.env.items())
     command = " ".join(quote(word) for word in argv)
     there = quote(f"={spec.name}:")
@@ -312,6 +315,7 @@ def _start_line(spec: StartSpec, nonce: str, remain: str) -> str:
             f"set-option -w -t {there} remain-on-exit {remain}",
             f"set-option -t {there} @loopctl_id {quote(_mark(spec.id))}",
             f"set-option -t {there} @loopctl_ref {quote(str(spec.ref))}",
+            f"set-option -p -t {there} @loopctl_command {quote(spec.argv[0].rpartition('/')[2])}",
         ]
     )
 

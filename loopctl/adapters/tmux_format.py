@@ -18,6 +18,9 @@ MARK = re.compile(r"[0-9a-f-]{0,64}\Z")
 _OLDEST = (3, 2)
 _EPITAPH = re.compile(rb"Pane is dead(?: \(.*\))?")
 
+# What a dead pane ran is what tmux was told to run, which may be only what stands before the agent.
+_COMMAND = "s/[|]/_/:#{?#{&&:#{pane_dead},#{@loopctl_command}},#{@loopctl_command},#{pane_current_command}}"
+
 # Only ids and numbers come before the texts, and the separator is taken out of all but the last, so the name
 # (always last) may hold anything. A ref has no character outside of ! to z; a mark that does was not ours. The separator is printable: tmux 3.4 and later print control characters as
 # \037 or _, and a C locale loses the rest.
@@ -43,7 +46,7 @@ _FIELDS = (
     "s/[^0-9a-f-]/_/:@loopctl_id",
     "s/[^!-z]/_/:@loopctl_ref",
     "s/[^0-9a-f-]/_/:@loopctl_pane",
-    "s/[|]/_/:pane_current_command",
+    _COMMAND,
     "session_name",
 )
 PANE_FORMAT = "|".join(f"#{{{field}}}" for field in _FIELDS)
@@ -142,7 +145,7 @@ def parse_pane(line: str) -> tuple[ServerId, str, Pane] | None:
             since=int(field["session_created"] or 0),
             exit_status=int(field["pane_dead_status"]) if field["pane_dead_status"] else None,
             exit_signal=_signal_number(field["pane_dead_signal"]),
-            command=field["s/[|]/_/:pane_current_command"],
+            command=field[_COMMAND],
             ref_mark=field["s/[^!-z]/_/:@loopctl_ref"],
             own_mark=field["s/[^0-9a-f-]/_/:@loopctl_pane"],
         )

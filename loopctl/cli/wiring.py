@@ -20,6 +20,7 @@ from loopctl.adapters.items_file import ItemsFile
 from loopctl.adapters.journal import EventLog, NullJournal
 from loopctl.adapters.journal_reader import parse_since
 from loopctl.adapters.journal_reader import read_events as read_log
+from loopctl.adapters.keeper import keeper_argv
 from loopctl.adapters.processes import LocalProcesses
 from loopctl.adapters.registry import SqliteRegistry
 from loopctl.adapters.registry_ledger import SqliteLedger
@@ -158,6 +159,7 @@ def build_world(
             own_socket=config.socket,
             history_limit=config.history_limit,
             remain_on_exit=config.policy.remain_on_exit,
+            keeper=keeper_argv() if config.contain else (),
         ),
         processes=LocalProcesses(),
         providers=tuple(_providers(config, environ)),

@@ -2,7 +2,8 @@
 
 SIGTERM goes to the harness first, so that it can end its own children well; when it has ended, or half of the grace is
 over, to what is left of its tree; SIGKILL to what is left after the grace. Each turn looks at the table again, so that
-children born meanwhile are found.
+children born meanwhile are found. The keepers of a contained agent are left until the last: they end by themselves when
+nothing is left below them, which is the kernel's word for it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from loopctl.ports import World
 
 #: How long a process may take to vanish after SIGKILL before it is named as a survivor.
 KILL_WAIT = 5.0
+#: How long keepers that are left alone may take to end. Where something that is spared runs below them they never do.
+KEEPER_WAIT = 1.0
 # Longest sleep between looks at the interrupt flag, and the shortest between looks at the table.
 _SLICE = 0.25
 _TURN = 0.01
@@ -31,7 +34,8 @@ _KILLED = "killed"
 class Ending:
     """The processes of one session on their way out. `grace` is in seconds.
 
-    `spared` are those that were spared at any look and are alive still; `partial` says that the machine hides processes.
+    `spared` are those that were spared at any look and are alive still; `partial` says that the machine hides processes;
+    `alone` is since when nothing but keepers has been left, `released` that those were killed then.
     """
 
     root: TreeRoot
@@ -46,21 +50,30 @@ class Ending:
     done: bool = False
     spared: tuple[ProcessInfo, ...] = ()
     partial: bool = False
+    keepers: set[ProcessId] = field(default_factory=set)
+    alone: float | None = None
+    released: bool = False
 
     @property
     def has_pane_process(self) -> bool:
         """Whether the process that the pane showed is still among the members."""
-        return self.root.pane is not None and any(process.id == self.root.pane for process in self.tree.members)
+        return self.root.pane is not None and self.root.pane in self.awaited
 
     @property
     def survivors(self) -> tuple[ProcessInfo, ...]:
         """Who is left, once done or given up."""
-        return self.tree.members
+        return self.tree.members or self.tree.keepers
+
+    @property
+    def awaited(self) -> set[ProcessId]:
+        """Whose end is waited for."""
+        return self.known | self.keepers
 
     def rescan(self, table: ProcessTable, spare: Sequence[str]) -> None:
         """Look for members again, starting from all that were ever found."""
-        self.tree = tree_of(table, replace(self.root, known=frozenset(self.known)), spare)
+        self.tree = tree_of(table, replace(self.root, known=frozenset(self.awaited)), spare)
         self.known |= {process.id for process in self.tree.members}
+        self.keepers = {process.id for process in self.tree.keepers}
         # What was tied to the session by a parent only is not found again when that has ended.
         seen = {process.id: process for process in (*self.spared, *self.tree.spared)}
         self.spared = tuple(seen[id_] for id_ in sorted(seen) if table.alive(id_) and id_ not in self.known)
@@ -107,6 +120,8 @@ def _is_due(ending: Ending, now: float) -> bool:
 
 
 def _next_time(ending: Ending) -> float:
+    if ending.alone is not None:
+        return ending.alone + KEEPER_WAIT + (KILL_WAIT if ending.released else 0.0)
     if ending.stage == _ASKED:
         return ending.grace / 2
     return ending.grace if ending.stage == _SWEPT else ending.grace + KILL_WAIT
@@ -127,10 +142,29 @@ def _step(ending: Ending, now: float, world: World) -> None:
     if ending.tree.includes_self:
         ending.problems[ProcessId(0, "")] = "loopctl itself runs in this session"
         ending.done = True
-    elif not ending.tree.members or (ending.stage == _KILLED and now >= _next_time(ending)):
+    elif not ending.survivors:
+        ending.done = True
+    elif not ending.tree.members:
+        _release(ending, now, world)
+    else:
+        ending.alone, ending.released = None, False
+        if ending.stage == _KILLED and now >= _next_time(ending):
+            ending.done = True
+        else:
+            _signal(ending, now, world)
+
+
+def _release(ending: Ending, now: float, world: World) -> None:
+    """Only keepers are left. They are ended when what is spared keeps them: it goes to init then, as anybody's."""
+    if ending.alone is None:
+        ending.alone = now
+    elif now < _next_time(ending):
+        return
+    elif ending.released:
         ending.done = True
     else:
-        _signal(ending, now, world)
+        ending.released = True
+        _send(ending, ending.keepers, signal.SIGKILL, world)
 
 
 def _signal(ending: Ending, now: float, world: World) -> None:
@@ -155,7 +189,7 @@ def _send(ending: Ending, targets: set[ProcessId], signum: int, world: World) ->
 
 
 def _wait(endings: Sequence[Ending], now: float, world: World) -> None:
-    targets = {process for ending in endings for process in ending.known}
+    targets = {process for ending in endings for process in ending.awaited}
     seconds = min(_SLICE, max(0.0, min(_next_time(ending) for ending in endings) - now))
     # Ends come in bursts: a short pause lets one look at the table serve many of them.
     alive = world.processes.wait(targets, seconds)
@@ -163,3 +197,4 @@ def _wait(endings: Sequence[Ending], now: float, world: World) -> None:
         world.pause(_TURN)
     for ending in endings:
         ending.known &= alive
+        ending.keepers &= alive

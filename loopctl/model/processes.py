@@ -22,6 +22,9 @@ ALWAYS_SPARED = (
     "dbus-broker*",
 )
 
+#: How the two processes above a contained agent are named; the keeper has its agent's number behind it.
+_KEEPER = "loopctl:"
+
 # A script shows as one of these; its own name is then the second word.
 _INTERPRETERS = ("python*", "node", "nodejs", "bun", "deno", "ruby", "perl", "sh", "bash", "dash", "zsh", "ksh", "java")
 
@@ -62,6 +65,17 @@ class ProcessInfo:
     def label(self) -> str:
         """`name (pid)`: the program only, since arguments may hold secrets."""
         return f"{self.name} ({self.id.pid})"
+
+    @property
+    def is_keeper(self) -> bool:
+        """Whether it stands between tmux and a contained agent. Any process can take such a name: it gains some time."""
+        return self.name.startswith(_KEEPER)
+
+    @property
+    def kept(self) -> int:
+        """The pid of the agent whose keeper it is: what loses its parent below it becomes its child. 0 for all others."""
+        number = self.name.removeprefix(_KEEPER)
+        return int(number) if self.is_keeper and number.isdecimal() else 0
 
 
 def pane_key(tmux: str, pane: str) -> tuple[str, str]:
@@ -154,16 +168,18 @@ class TreeRoot:
 @dataclass(frozen=True, slots=True)
 class Tree:
     """The live processes of one session: the harness (the pane's process and its foreground group), the
-    rest, and what is spared because others share it. `includes_self` says that loopctl itself runs in it."""
+    rest, and what is spared because others share it. `includes_self` says that loopctl itself runs in it; `keepers` are
+    those that a contained agent runs under, which end by themselves when nothing is left below them."""
 
     harness: tuple[ProcessInfo, ...] = ()
     rest: tuple[ProcessInfo, ...] = ()
     spared: tuple[ProcessInfo, ...] = ()
     includes_self: bool = False
+    keepers: tuple[ProcessInfo, ...] = ()
 
     @property
     def members(self) -> tuple[ProcessInfo, ...]:
-        """All that a close would end."""
+        """All that a close would end, but for the keepers."""
         return self.harness + self.rest
 
 
@@ -177,16 +193,18 @@ def tree_of(table: ProcessTable, root: TreeRoot, spare: Sequence[str]) -> Tree:
     """
     pane = table.get(root.pane.pid) if root.pane and table.alive(root.pane) else None
     found, spared = _descend(table, _seeds(table, root, pane), root, pane, spare)
-    groups = {pane.pgid, pane.foreground} - {0, -1} if pane else set()
     row = table.processes.__getitem__
+    keepers = {pid for pid in found if row(pid).is_keeper}
+    agents = {pid for pid in found if pane and pid in {pane.id.pid, *(row(keeper).kept for keeper in keepers)}}
+    groups = ({row(pid).pgid for pid in agents} | {pane.foreground}) - {0, -1} if pane else set()
     harness = {pid for pid in found if pane and row(pid).pgid in groups and row(pid).sid == pane.sid}
-    if pane and pane.id.pid in found:
-        harness.add(pane.id.pid)
+    harness = (harness | agents) - keepers
     return Tree(
         tuple(row(pid) for pid in sorted(harness)),
-        tuple(row(pid) for pid in sorted(found - harness)),
+        tuple(row(pid) for pid in sorted(found - harness - keepers)),
         tuple(row(pid) for pid in sorted(spared)),
         bool(found & table.own),
+        tuple(row(pid) for pid in sorted(keepers)),
     )
 
 
@@ -213,11 +231,32 @@ def _descend(
     # it carries our mark. That session is the same before and after the pane's process has ended.
     sid = pane.sid if pane else root.sid
     shared = {pid for pid in reachable if table.processes[pid].sid != sid and is_spared(table.processes[pid], spare)}
+    shared |= _adopted_from_others(table, reachable, root, sid, beside=bool(shared))
     elsewhere = {pid for pid in _marked(table, root) if root.is_elsewhere(table.processes[pid])} - reachable
     left_out = _closure(table, shared | elsewhere, replace(root, others=frozenset()))
     # Of those that are left out below another one, the topmost stands for all.
     named = shared | {pid for pid in elsewhere if table.processes[pid].ppid not in left_out}
     return reachable - left_out, named & left_out
+
+
+def _adopted_from_others(
+    table: ProcessTable, reachable: Iterable[int], root: TreeRoot, sid: int, *, beside: bool
+) -> set[int]:
+    """What came to a keeper from a server of others below it: that has a terminal of its own there, or it may have come from
+    there (`beside`) and nothing of its own ties it to this session."""
+    keepers = [table.processes[pid] for pid in reachable if table.processes[pid].kept]
+    adopted = [
+        table.processes[pid]
+        for keeper in keepers
+        for pid in table.children.get(keeper.id.pid, ())
+        if pid != keeper.kept
+    ]
+    return {row.id.pid for row in adopted if root.is_elsewhere(row) or (beside and not _is_tied(row, root, sid))}
+
+
+def _is_tied(row: ProcessInfo, root: TreeRoot, sid: int) -> bool:
+    ours = row.mark == root.mark or (bool(row.pane[1]) and pane_key(*row.pane) == root.tmux)
+    return ours or row.sid == sid or row.id in root.known
 
 
 def _closure(table: ProcessTable, seeds: Iterable[int], root: TreeRoot) -> set[int]:

@@ -9,7 +9,7 @@ from loopctl.model.encode import SHORT_ID, UNKNOWN_PHASE, time_text
 from loopctl.model.facts import Fact, Unknown
 from loopctl.model.items import WorkItem
 from loopctl.model.observed import Unmanaged
-from loopctl.model.sessions import CLOSED_STATUS, EXITED, LOST, RETAINED, RUNNING, UNDEAD, Pane, SessionView
+from loopctl.model.sessions import CLOSED_STATUS, EXITED, LIVE, LOST, RETAINED, RUNNING, UNDEAD, Pane, SessionView
 from loopctl.render.clean import shown
 from loopctl.render.view import View, age, state_text
 
@@ -102,6 +102,8 @@ def _pane_fields(session: SessionView) -> Iterable[tuple[str, str]]:
         parts += [f"{pane.attached} attached"] if pane.attached else []
     yield "pane", ", ".join(parts)
     yield "processes", ", ".join(process.label for process in session.tree.members)
+    if sighting.state == LIVE and not session.tree.keepers:
+        yield "contained", "no: a child that cuts every tie to it cannot be found"
     yield "spared", ", ".join(process.label for process in session.tree.spared)
 
 

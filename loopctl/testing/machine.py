@@ -127,7 +127,8 @@ class Machine:
         return found is not None and found.id == process and not found.row.ended
 
     def end(self, pid: int) -> None:
-        """The process ends; its children go to init, its pane learns of it."""
+        """The process ends; its children go to the keeper above it or to init, its pane learns of it. A keeper's front ends
+        with its agent, and a keeper when it has no child left."""
         process = self.processes.get(pid)
         if process is None or process.row.ended:
             return
@@ -135,11 +136,23 @@ class Machine:
             process.row = replace(process.row, ended=True)
         else:
             del self.processes[pid]
-        for child in self.processes.values():
-            if child.row.ppid == pid:
-                child.row = replace(child.row, ppid=1)
+        for child in self._children(pid):
+            child.row = replace(child.row, ppid=self._reaper(process.row.ppid))
         for told in self.on_end:
             told(pid)
+        keeper = self.processes.get(process.row.ppid)
+        if keeper and keeper.row.kept == pid:
+            self.end(keeper.row.ppid)
+        if keeper and keeper.row.kept and not self._children(keeper.id.pid):
+            self.end(keeper.id.pid)
+
+    def _children(self, pid: int) -> list[SimProcess]:
+        return [child for child in self.processes.values() if child.row.ppid == pid and not child.row.ended]
+
+    def _reaper(self, pid: int) -> int:
+        while (above := self.processes.get(pid)) and not above.row.kept:
+            pid = above.row.ppid
+        return pid if above else 1
 
     def reuse(self, pid: int, name: str = "stranger") -> SimProcess:
         """The process ends and a foreign one gets its number."""

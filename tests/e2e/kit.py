@@ -228,6 +228,13 @@ class Box:
 
     def processes(self) -> dict[int, str]:
         """The live processes of this box's agents, known by its tag in environment or arguments: pid -> command line."""
+        return {pid: line for pid, line in self._tagged().items() if not line.startswith("loopctl:")}
+
+    def keepers(self) -> dict[int, str]:
+        """The live processes that stand between tmux and this box's agents."""
+        return {pid: line for pid, line in self._tagged().items() if line.startswith("loopctl:")}
+
+    def _tagged(self) -> dict[int, str]:
         found = {}
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
@@ -246,7 +253,7 @@ class Box:
         """End this world: its own tmux server, its own processes, its folder."""
         if Path(self.socket).exists():
             self.tmux("kill-server")
-        for pid in self.processes():
+        for pid in self._tagged():
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -61,8 +61,9 @@ def only_close_ends_sessions(module: Module) -> Iterator[str]:
 
 
 def only_processes_sends_signals(module: Module) -> Iterator[str]:
-    """`os.kill` and its like live in the adapter of processes; the shell may end what it started itself."""
-    if module.within("loopctl.adapters.processes", *SHELLS):
+    """`os.kill` and its like live in the adapter of processes; the shell may end what it started itself, and a keeper passes on
+    to its agent what it is sent."""
+    if module.within("loopctl.adapters.processes", "loopctl.adapters.keeper", *SHELLS):
         return
     for line, name in module.imports():
         if _from_os(name, _OS_KILLERS):
