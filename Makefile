@@ -12,13 +12,14 @@ PYTHON :=
 unexport $(filter TMUX TMUX_% GH_% GITHUB_% LOOPCTL_% VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONSTARTUP \
 	PIP_USER PIP_TARGET PIP_PREFIX,$(.VARIABLES))
 
-.PHONY: help demo test check bench fuzz golden docs clean setup-run setup-dev
+.PHONY: help demo test check test-tmux-matrix test-gh-matrix bench fuzz golden docs clean setup-run setup-dev
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     three agents in a scratch world: plan, apply, look, clean up"
 	@echo "make test     all tests; ARGS='-k close' goes to pytest"
 	@echo "make check    lint, format, types, import contracts, playbooks and schemas"
+	@echo "make test-tmux-matrix   the tests that drive tmux, on every version that can be built or fetched; test-gh-matrix: of gh"
 	@echo "make bench    the benchmarks, as ratios"
 	@echo "make fuzz     hostile input for everything that reads: EXAMPLES=5000 for each, counted in build/figures/fuzz.json"
 	@echo "make golden   rewrite the expected plans of tests/cases (then read the diff)"
@@ -38,6 +39,10 @@ test: setup-dev
 
 check: setup-dev
 	@sh .ci/check
+
+# Built once, in the user's cache folder. ARGS="--version 3.5a --suite tests/tmux" does less.
+test-tmux-matrix test-gh-matrix: setup-dev
+	@$(PY) -m tests.matrix $(patsubst test-%-matrix,%,$@) $(ARGS)
 
 bench: setup-dev
 	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m pytest tests/bench -m bench -s $(ARGS)

@@ -92,6 +92,7 @@ class Config:
     history_limit: int
     #: Whether agents run below a keeper, where the system has such a thing.
     contain: bool
+    tmux_timeout_seconds: float
     policy: Policy
     spawn_workdir: str
     harness_args: Mapping[str, tuple[str, ...]]
@@ -187,6 +188,7 @@ def _build(document: Document, path: str, paths: _Paths) -> Config:
         socket=_socket(document, tmux, root, paths),
         contain=_get(value, "processes", "contain"),
         history_limit=int(_get(value, "tmux", "historyLimit")),
+        tmux_timeout_seconds=float(_get(value, "tmux", "timeoutSeconds")),
         policy=_policy(value),
         spawn_workdir=str(paths.absolute(_get(value, "routing", "spawnWorkdir"))),
         harness_args={name: tuple(args) for name, args in routing.get("harnessArgs", {}).items()},

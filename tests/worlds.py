@@ -13,9 +13,11 @@ from pathlib import Path
 from loopctl.adapters.harnesses import CommandHarness
 from loopctl.adapters.processes import LocalProcesses
 from loopctl.adapters.registry import SqliteRegistry
+from loopctl.adapters.registry_ledger import SqliteLedger
 from loopctl.adapters.shell import clean_env
 from loopctl.adapters.tmux import Tmux
 from loopctl.adapters.transcripts import TranscriptFolder
+from loopctl.adapters.worktrees import NoWorkspaces
 from loopctl.model.events import EVENT_TYPES
 from loopctl.model.facts import OUTSIDE, Fact, Known, Unknown
 from loopctl.model.items import CLOSED, ISSUE, MERGED, OPEN, PULL_REQUEST, WorkItem
@@ -125,6 +127,8 @@ def make_world(
         harnesses={name: CommandHarness(name, tuple(argv), environ=env) for name, argv in lines.items()},
         journal=ListJournal(),
         transcripts=TranscriptFolder(root / "transcripts"),
+        ledger=SqliteLedger(root, now=_now),
+        workspaces=NoWorkspaces(),
         policy=policy or Policy(harness_kill_grace_seconds=2.0, default_harness="agent", spawn_workdir=str(root)),
         socket=own,
         now=_now,

@@ -13,6 +13,7 @@ import socket as sockets
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from loopctl.adapters import shell
 from loopctl.adapters.tmux_format import (
@@ -30,10 +31,13 @@ from loopctl.adapters.tmux_format import (
     tidy,
 )
 from loopctl.adapters.tmux_paste import paste_script, pasted
+from loopctl.adapters.tmux_program import explained
 from loopctl.model.facts import REFUSED, Fact, Known, Unknown
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import Pane, ServerId, ServerView
 from loopctl.ports import PaneRef, Started, StartSpec
+
+T = TypeVar("T")
 
 _TIMEOUT = 20.0
 _ANOTHER_SERVER = "loopctl-another-server"
@@ -80,12 +84,13 @@ class Tmux:
             if done.timed_out:
                 return Unknown(f"tmux did not answer within {self._timeout:g} s ({socket})")
             if done.code == 0:
-                return parse_panes(socket, done.stdout.decode(errors="replace"))
+                # Some say on standard error that they cannot talk to this server, and that all went well.
+                return self._explain(parse_panes(socket, done.stdout.decode(errors="replace")), done.stderr)
             # A server that is just going away says so once.
             if attempt == 1 and "server exited unexpectedly" in done.stderr:
                 continue
             break
-        return _no_server(socket, done.stderr)
+        return self._explain(_no_server(socket, done.stderr))
 
     def secure(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
         """Turn input off and remain-on-exit on."""
@@ -178,10 +183,18 @@ class Tmux:
         lines += [_start_line(spec, nonce, self._remain, self._keeper) for spec in good]
         done = self._run(socket, ["start-server", ";", "source-file", "-"], stdin="\n".join(lines) + "\n")
         made = _started(done.stdout.decode(errors="replace"), nonce)
-        why = Unknown("tmux did not answer in time") if done.timed_out else _why_not(done.stderr)
+        why: Fact[Started] = Unknown("tmux did not answer in time") if done.timed_out else _why_not(done.stderr)
+        if not done.timed_out and any(spec.id not in made for spec in good):
+            why = self._explain(why)
         for spec in good:
             result[spec.id] = Known(made[spec.id]) if spec.id in made else why
         return result
+
+    def _explain(self, fact: Fact[T], said: str = "") -> Fact[T]:
+        if isinstance(fact, Known):
+            return fact
+        reason = f"{fact.reason} ({_first_line(said)})" if said.strip() else fact.reason
+        return Unknown(explained(reason, self._env, self._program), fact.kind)
 
     def _script(self, socket: str, server: ServerId, lines: Sequence[str]) -> tuple[bytes, str]:
         doubt = _socket_doubt(socket)

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 
 from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.sessions import Pane, ServerId, ServerView
+from loopctl.model.tmux import unsupported
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,200}\Z")
 MARK = re.compile(r"[0-9a-f-]{0,64}\Z")
-_OLDEST = (3, 2)
 _EPITAPH = re.compile(rb"Pane is dead(?: \(.*\))?")
 
 # What a dead pane ran is what tmux was told to run, which may be only what stands before the agent.
@@ -113,8 +113,9 @@ def parse_panes(socket: str, text: str) -> Fact[ServerView]:
     if len(servers) != 1:
         return Unknown("tmux answered with an empty or mixed listing")
     ((server, version),) = servers
-    if _version(version) < _OLDEST:
-        return Unknown(f"tmux {version} is too old: 3.2a or later is needed")
+    old = unsupported(version)
+    if old:
+        return Unknown(f"{old} ({socket})")
     return Known(ServerView(socket, server, version, tuple(panes)))
 
 
@@ -157,11 +158,6 @@ def parse_pane(line: str) -> tuple[ServerId, str, Pane] | None:
 def _signal_number(text: str) -> int | None:
     # A number up to 3.x; a later tmux may print a name, which is not worth a failed listing.
     return int(text) if text.isdigit() else None
-
-
-def _version(text: str) -> tuple[int, int]:
-    found = re.search(r"(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else (99, 0)  # "master" and the like are newer
 
 
 def split_captures(data: bytes, nonce: str) -> dict[tuple[str, str], bytes]:

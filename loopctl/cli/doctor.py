@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +13,11 @@ from loopctl.cli.options import config_option, table_format_option
 from loopctl.cli.output import out
 from loopctl.errors import EXIT_FAILED, EXIT_OK, DocumentError, LoopctlError
 from loopctl.model.health import FAIL, GOOD, WARN, Finding
+from loopctl.model.tmux import OLDEST, is_version
 
 if TYPE_CHECKING:
     from loopctl.cli.wiring import Setup
 
-#: Before 3.2 a session cannot be given its environment at birth.
-OLDEST_TMUX = (3, 2)
 _OTHER_ROOT = "set state.root to a folder of yours"
 
 
@@ -71,16 +69,14 @@ def examine(config: str | None) -> Iterator[Finding]:
 def _tmux_program() -> Finding:
     from loopctl.cli.wiring import tmux_version
 
-    remedy = f"install tmux {OLDEST_TMUX[0]}.{OLDEST_TMUX[1]} or later"
+    remedy = f"install tmux {OLDEST} or later"
     try:
         said = tmux_version(os.environ)
     except LoopctlError as error:
         return Finding("tmux", FAIL, error.message, remedy)
-    found = re.search(r"(\d+)\.(\d+)", said)
-    if found is None:
-        return Finding("tmux", WARN, f"does not say its version: {said}", remedy)
-    old = (int(found[1]), int(found[2])) < OLDEST_TMUX
-    return Finding("tmux", FAIL if old else GOOD, said.removeprefix("tmux "), remedy if old else "")
+    if not is_version(said):
+        return Finding("tmux", WARN, f"does not say its version: {said or 'nothing'}", remedy)
+    return Finding("tmux", GOOD, said.removeprefix("tmux "))
 
 
 def _state(setup: Setup) -> Finding:

@@ -26,19 +26,21 @@ from loopctl.adapters.registry import SqliteRegistry
 from loopctl.adapters.registry_ledger import SqliteLedger
 from loopctl.adapters.registry_lock import CONTROLLER, hold_lock, holder
 from loopctl.adapters.shell import clean_env, replace_process
-from loopctl.adapters.shell import run as run_program
 from loopctl.adapters.shell_child import Child
 from loopctl.adapters.tmux import Tmux
+from loopctl.adapters.tmux_program import program_version
 from loopctl.adapters.transcripts import TranscriptFolder
 from loopctl.adapters.worktrees import NoWorkspaces
 from loopctl.cli.output import Progress, out, say, wants_color
 from loopctl.config import Config, Source, load_config
 from loopctl.config import EventLog as EventLogConfig
+from loopctl.errors import StateError
 from loopctl.executor import excess, way_on
 from loopctl.model.health import Finding
 from loopctl.model.plan import Outcome, Plan
 from loopctl.model.secrets import is_secret_name, learn
 from loopctl.model.the_loop import LoopFolder
+from loopctl.model.tmux import OLDEST, unsupported
 from loopctl.ports import Journal, Provider, World
 from loopctl.render import RENDERERS, View
 
@@ -160,6 +162,7 @@ def build_world(
             history_limit=config.history_limit,
             remain_on_exit=config.policy.remain_on_exit,
             keeper=keeper_argv() if config.contain else (),
+            timeout=config.tmux_timeout_seconds,
         ),
         processes=LocalProcesses(),
         providers=tuple(_providers(config, environ)),
@@ -259,8 +262,12 @@ def github_health(config: Config, environ: Mapping[str, str]) -> Iterator[Findin
 
 
 def tmux_version(environ: Mapping[str, str]) -> str:
-    """What `tmux -V` prints. Raises StateError when there is none."""
-    return run_program(["tmux", "-V"], env=agents_env(environ), timeout=10.0).text.strip()
+    """What `tmux -V` prints. Raises StateError when there is none, or one that is too old."""
+    version = program_version(agents_env(environ))
+    old = unsupported(version)
+    if old:
+        raise StateError(old, hint=f"install tmux {OLDEST} or later")
+    return version
 
 
 def _by_host(source: Source) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ from loopctl.executor.take_over import announce, bind, claim, half_done, open_se
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import CLOSED_STATUS, IMPORTED, TMUX_RUNNER, Pane, SessionRecord
 from loopctl.model.the_loop import LoopRecord, as_tmux_spells, loop_session_name
+from loopctl.model.tmux import keeps_dots
 from loopctl.ports import World
 
 TAKEN = "taken"
@@ -90,13 +91,19 @@ def _look(loops: Sequence[LoopRecord], socket: str, world: World) -> _Known:
             seen = look(socket, world)
         except StateError as error:
             doubt = _words(error)
-    claims = Counter(as_tmux_spells(loop.tmux_target) for loop in loops if loop.tmux_target)
+    claims = Counter(_name(loop, seen) for loop in loops if loop.tmux_target)
     return _Known(world.machine, list(world.registry.all()), claims, seen, doubt)
+
+
+def _name(loop: LoopRecord, seen: Seen | None) -> str:
+    """What the server calls the session that was made with the record's name."""
+    target = loop.tmux_target or loop_session_name(loop.ref)
+    return target if seen and keeps_dots(seen.version) else as_tmux_spells(target)
 
 
 def _choose(loop: LoopRecord, known: _Known) -> _Choice:
     new = _record(loop, known.machine)
-    name = loop_session_name(loop.ref)
+    name = _name(loop, known.seen)
     for record in known.records:
         if (record.ref, record.machine, record.harness_session_id) == (new.ref, new.machine, new.harness_session_id):
             return _present(loop, record, known)
@@ -108,7 +115,7 @@ def _choose(loop: LoopRecord, known: _Known) -> _Choice:
         )
     if loop.runner != TMUX_RUNNER:
         return _Choice(loop, TAKEN, f"{loop.status}, runner {loop.runner}", new)
-    if as_tmux_spells(loop.tmux_target) != name:
+    if as_tmux_spells(loop.tmux_target) != loop_session_name(loop.ref):
         return _Choice(
             loop,
             SKIPPED,

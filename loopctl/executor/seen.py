@@ -24,6 +24,7 @@ class Seen:
     server: ServerId
     panes: tuple[Pane, ...]
     table: ProcessTable
+    version: str = ""
 
 
 def look(socket: str, world: World) -> Seen:
@@ -39,7 +40,7 @@ def look(socket: str, world: World) -> Seen:
         table = world.processes.look()
         if isinstance(table, Unknown):
             raise StateError(table.reason)
-        seen = Seen(socket, view.value.server, view.value.panes, table.value)
+        seen = Seen(socket, view.value.server, view.value.panes, table.value, view.value.version)
         if all(pane.dead or table.value.get(pane.pid) for pane in view.value.panes):
             break
         world.pause(_TURN)

@@ -52,10 +52,10 @@ def loop_slug(ref: WorkItemRef) -> str:
 
 
 def loop_session_name(ref: WorkItemRef) -> str:
-    """What tmux calls the session that the-loop makes for an item."""
+    """The name that the-loop makes the session of an item with, as tmux before 3.7 spells it."""
     return as_tmux_spells("loop-" + loop_slug(ref))
 
 
 def as_tmux_spells(name: str) -> str:
-    """The name that a session gets when it is made with this one: `.` and `:` belong to tmux's syntax of targets."""
+    """The name that tmux before 3.7 gives a session which is made with this one: `.` and `:` separate words of targets."""
     return _TMUX_SYNTAX.sub("_", name)

@@ -5,35 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from tests.e2e.kit import Box, Done, Saboteur
+from tests.e2e.kit import Box, Saboteur
 
 pytestmark = pytest.mark.tmux
-
-#: The command line with a shorter patience with tmux, whose own is not to be set by config.
-IMPATIENT = (
-    "from loopctl.adapters.tmux import Tmux; Tmux.__init__.__kwdefaults__['timeout'] = 0.7; "
-    "from loopctl.cli.main import main; main()"
-)
-
-
-def impatient(box: Box, *args: str, env: Mapping[str, str] | None = None) -> Done:
-    done = subprocess.run(
-        [sys.executable, "-c", IMPATIENT, *args],
-        env={**box.env, **(env or {})},
-        cwd=box.folder,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
-
 
 #: What the program does in place of a listing, and the reason that is given.
 TRICKS = {
@@ -54,6 +33,16 @@ def two(box: Box) -> Box:
     return box
 
 
+@contextmanager
+def impatient(box: Box) -> Iterator[None]:
+    """loopctl soon gives up on a tmux that does not answer."""
+    box.settings["tmux"]["timeoutSeconds"] = 0.7
+    box.write_config()
+    yield
+    del box.settings["tmux"]["timeoutSeconds"]
+    box.write_config()
+
+
 def test_a_tmux_that_does_not_answer_ends_nothing(two: Box) -> None:
     before = two.processes().keys()
     folder = two.folder / "bin"
@@ -63,7 +52,8 @@ def test_a_tmux_that_does_not_answer_ends_nothing(two: Box) -> None:
     for name, (line, words) in TRICKS.items():
         script.write_text(f"#!/bin/sh\n{line.format(real=shutil.which('tmux'))}\n")
         script.chmod(0o755)
-        done = impatient(two, "apply", "close.yml", "-y", env=path)
+        with impatient(two):
+            done = two.run("apply", "close.yml", "-y", env=path)
         assert done.code == 5, (name, done)
         assert done.out.count("! held") == 2, (name, done)
         assert words in done.out, (name, done)
@@ -83,7 +73,8 @@ def test_a_server_that_is_stopped_ends_nothing(two: Box) -> None:
     before = two.processes().keys()
     os.kill(server, signal.SIGSTOP)
     try:
-        done = impatient(two, "apply", "close.yml", "-y")
+        with impatient(two):
+            done = two.run("apply", "close.yml", "-y")
     finally:
         os.kill(server, signal.SIGCONT)
     assert done.code == 5, done

@@ -10,6 +10,8 @@ import pytest
 #: The distribution's gh (the oldest that is supported is Debian 12's 2.23) and the current one beside the interpreter.
 CANDIDATES = {"system": shutil.which("gh", path="/usr/bin:/usr/local/bin:/opt/homebrew/bin"), "venv": None}
 CANDIDATES["venv"] = shutil.which("gh", path=str(Path(sys.executable).parent))
+if only := os.environ.get("LOOPCTL_TEST_GH"):
+    CANDIDATES = {"given": only}
 
 
 @pytest.fixture(params=sorted(CANDIDATES))

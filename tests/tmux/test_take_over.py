@@ -411,12 +411,13 @@ def test_one_number_is_not_the_beginning_of_another(server: Server, world: World
 
 @pytest.mark.parametrize("target", ["loop-github-octo-foo.js-15", "loop-github-octo-foo_js-15"])
 def test_dots_are_what_tmux_made_of_them(server: Server, world: World, tmp_path: Path, target: str) -> None:
-    server.session("loop-github-octo-foo.js-15")
+    server.session(target)
+    name = server.run("list-sessions", "-F", "#{session_name}")
     write(tmp_path / "sessions", 15, "octo/foo.js", tmuxTarget=target)
     (row,) = imported(tmp_path / "sessions", server, world).values()
     assert row.outcome == TAKEN
     (record,) = world.registry.all()
-    assert (record.name, record.pane_id) == ("loop-github-octo-foo_js-15", "%0")
+    assert (record.name, record.pane_id) == (name, "%0")
 
 
 def test_two_records_for_one_session_are_both_left_alone(server: Server, world: World, tmp_path: Path) -> None:

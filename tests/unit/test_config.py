@@ -32,6 +32,7 @@ def test_without_a_config_everything_has_a_default(tmp_path: Path, env: dict[str
         "/s/loopctl/events.jsonl",
     )
     assert config.event_log.enabled and config.history_limit == 50_000 and config.machine
+    assert config.tmux_timeout_seconds == 20.0
     policy = config.policy
     assert (policy.keep_session_on_close, policy.kill_harness_on_close, policy.remain_on_exit) == (True, True, True)
     assert (policy.harness_kill_grace_seconds, policy.default_harness) == (5.0, "claude")
@@ -85,7 +86,7 @@ def test_a_named_config_must_exist(tmp_path: Path, env: dict[str, str], how: str
 
 FULL = """\
 state: {root: ~/st, machine: desk}
-tmux: {socket: run/t.sock, historyLimit: 0}
+tmux: {socket: run/t.sock, historyLimit: 0, timeoutSeconds: 2}
 harnesses:
   fake: {argv: [sh, agent.sh], env: {A: "1"}, passEnv: [TOKEN]}
   bare: {argv: [x]}
@@ -110,7 +111,7 @@ lock: {timeoutSeconds: 0}
 def test_everything_that_is_said_is_taken_and_zero_and_false_are_said(tmp_path: Path) -> None:
     config = loaded(tmp_path, {"HOME": "/h"}, FULL)
     assert (config.state_root, config.machine, config.history_limit) == ("/h/st", "desk", 0)
-    assert config.socket == str(tmp_path / "run/t.sock")
+    assert (config.socket, config.tmux_timeout_seconds) == (str(tmp_path / "run/t.sock"), 2.0)
     assert config.harnesses == {
         "fake": HarnessConfig(("sh", "agent.sh"), {"A": "1"}, ("TOKEN",)),
         "bare": HarnessConfig(("x",)),
