@@ -7,16 +7,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from loopctl import run
+from loopctl.controller.contest import Contests
 from loopctl.controller.queue import Work
 from loopctl.errors import DocumentError, LoopctlError
 from loopctl.executor import excess, way_on
 from loopctl.model.items import WorkItem
 from loopctl.model.observed import Observation, Question, known_item
-from loopctl.model.plan import CHANGED, ENDINGS, FAILED, STALE, START, Action, Held, Outcome, Plan
+from loopctl.model.plan import CHANGED, ENDINGS, FAILED, RESUME, STALE, START, Action, Held, Outcome, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Playbook
 from loopctl.observe import discover, observe
 from loopctl.ports import World
+
+#: What only a look at everything may do: it depends on other items.
+_STARTS = (START, RESUME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ def turn(
     playbook: Playbook,
     world: World,
     budget: Budget,
+    contests: Contests,
     is_blocked: Callable[[WorkItemRef], bool],
     about_to: Callable[[Plan], None] = lambda plan: None,
 ) -> Cycle:
@@ -119,7 +124,7 @@ def turn(
     before = _questions(world)
     done = Cycle(work)
     try:
-        done = _turn(done, playbook, world, budget, is_blocked, about_to)
+        done = _turn(done, playbook, world, budget, contests, is_blocked, about_to)
     except DocumentError as error:
         done = replace(done, error="; ".join(f"{p.where}: {p.message}" for p in error.problems))
     except LoopctlError as error:
@@ -132,14 +137,18 @@ def _turn(
     playbook: Playbook,
     world: World,
     budget: Budget,
+    contests: Contests,
     is_blocked: Callable[[WorkItemRef], bool],
     about_to: Callable[[Plan], None],
 ) -> Cycle:
     asked_at = world.clock()
     observation, plan = _look(done.work, playbook, world)
-    allowed = [action for action in plan.actions if done.work.everything or action.verb != START]
+    allowed = [action for action in plan.actions if done.work.everything or action.verb not in _STARTS]
     put_off = [action.ref for action in allowed if is_blocked(action.ref)]
-    plan = replace(plan, actions=tuple(action for action in allowed if action.ref not in put_off))
+    ready = [action for action in allowed if action.ref not in put_off]
+    contested = tuple(Held(action.ref, reason) for action in ready if (reason := contests.reason(action)))
+    ready = [action for action in ready if not contests.reason(action)]
+    plan = replace(plan, actions=tuple(ready), held=(*plan.held, *contested))
     phases = Counter(subject.phase or "unknown" for subject in observation.subjects if subject.session)
     read = tuple(i for s in observation.subjects if (i := known_item(s)) and s.ref not in done.work.told)
     done = replace(done, phases=phases, seen=len(observation.subjects), plan=plan, put_off=tuple(put_off), read=read)
@@ -156,6 +165,7 @@ def _turn(
         # Nothing was done: the lock is another's, the world moved as a whole, or nothing can be written.
         return replace(done, refused=error.message)
     budget.spend(outcome, world.clock())
+    contests.note(outcome)
     return replace(done, outcome=outcome, stopped=outcome.interrupted)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from loopctl.config import Config
+from loopctl.controller.contest import Contests
 from loopctl.controller.cycle import Budget, Cycle, turn
 from loopctl.controller.log import ERROR, INFO, WARNING, Log
 from loopctl.controller.queue import RELOAD, WEBHOOK, Queue, Work
@@ -73,6 +74,7 @@ class Controller:
         config = reloader.loaded.config
         self._queue = Queue(self._clock, random, config.polling.interval_seconds, config.polling.max_retries)
         self._budget = Budget(config.polling.interval_seconds)
+        self._contests = Contests(self._clock, config.polling.interval_seconds, config.polling.max_retries)
         self._tally = Tally({**about, "started_at": stamp(self._world.now())}, config.polling.interval_seconds)
 
     @property
@@ -132,7 +134,8 @@ class Controller:
     def _turn(self, work: Work) -> Cycle:
         loaded = self._reloader.loaded
         work = self._believing(work)
-        cycle = turn(work, loaded.playbook, loaded.world, self._budget, self._queue.is_blocked, self._announce(work))
+        restraint = (self._budget, self._contests, self._queue.is_blocked)
+        cycle = turn(work, loaded.playbook, loaded.world, *restraint, self._announce(work))
         self._trust.read(cycle.read)
         self._settle(cycle)
         self._report(cycle)
@@ -228,7 +231,8 @@ class Controller:
             return
         polling = change.loaded.config.polling
         self._queue.configure(polling.interval_seconds, polling.max_retries)
-        self._budget.seconds = self._tally.interval = polling.interval_seconds
+        self._budget.seconds = self._tally.interval = self._contests.interval = polling.interval_seconds
+        self._contests.max_retries = polling.max_retries
         journal.emit("config.reloaded", changed=list(change.changed), not_reloaded=list(change.fixed) or None)
         self._log(INFO, "reloaded", changed=list(change.changed))
         for name in change.fixed:

@@ -12,6 +12,7 @@ from loopctl.adapters.github_links import hints
 from loopctl.adapters.github_payload import told_item
 from loopctl.model.items import WorkItem
 from loopctl.model.refs import WorkItemRef
+from loopctl.model.talk import OUR_MARK
 
 #: The events that name a work item; what is listened to when the config says nothing else.
 DEFAULT_EVENTS = (
@@ -28,7 +29,7 @@ DEFAULT_EVENTS = (
 #: Without these, endings are only found by polling.
 _ENDS = {"issues": "a closed issue", "pull_request": "a closed or merged pull request"}
 #: Hidden in every comment that loopctl or the-loop writes.
-MARKERS = ("<!-- loopctl:", "<!-- the-loop:agent-comment -->")
+MARKERS = (OUR_MARK, "<!-- the-loop:agent-comment -->")
 
 DISABLED = "disabled-event"
 NO_ITEM = "no-work-item"

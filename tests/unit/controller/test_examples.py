@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import Any
 import pytest
 
 from loopctl.controller.routing import DEFAULT_EVENTS, DISABLED, NO_ITEM, route, told
+from tests.e2e.controller import SECRET, headers, issue_event
+from tests.unit.controller.test_webhook import Post
 
 PACKAGE = "@octokit/webhooks-examples@7.6.1"
 ALL = frozenset(DEFAULT_EVENTS)
@@ -114,6 +117,32 @@ def test_each_tells_all_of_its_item_or_nothing(examples: Examples) -> None:
     assert {("pull_request", "pull_request", "open"), ("pull_request", "pull_request", "closed")} <= found
     # Those of issues are older than reasons: where one matters, that of a closed issue, nothing is told.
     assert [one for one in found if one[0] == "issues"] == [("issues", "issue", "open")]
+
+
+def test_each_is_accepted_or_refused_cleanly_by_the_receiver(examples: Examples, tmp_path: Path) -> None:
+    """As it is, signed, and once in twenty with another secret; what is handed over is what routing says."""
+    post = Post(tmp_path, trusts=True, authorized=["codertocat"])
+    expected: Counter[str] = Counter()
+    handed: Counter[str] = Counter()
+    try:
+        for number, (_, event, payload) in enumerate(each(examples)):
+            body = json.dumps(payload).encode()
+            secret = "another" if number % 20 == 0 else SECRET
+            status, text = post.ask(body=body, fields=headers(event, body, secret))
+            routed = route(event, payload, ALL, frozenset({"codertocat"}))
+            answer = (202, f"ignored: {routed.dropped}" if routed.dropped else "accepted")
+            answer = (200, "pong") if event == "ping" else answer
+            answer = (401, "the signature is wrong") if secret != SECRET else answer
+            assert (status, text.strip()) == answer, (event, number)
+            if secret == SECRET and not routed.dropped:
+                expected[" ".join(map(str, routed.refs))] += 1
+        assert len(expected) > 2
+        post.send(issue_event("octo/last#1", "closed", actor="codertocat"))
+        while "github:octo/last#1" not in handed:
+            handed.update(" ".join(map(str, hint.refs)) for hint in post.receiver.wait(5))
+        assert handed.keys() - {"", "github:octo/last#1"} == expected.keys()
+    finally:
+        post.close()
 
 
 def test_a_stranger_gets_endings_through_and_nothing_else(

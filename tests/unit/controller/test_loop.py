@@ -5,14 +5,18 @@ from __future__ import annotations
 import gc
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from loopctl.controller.contest import Contests
 from loopctl.errors import DocumentError, Problem
+from loopctl.model.plan import Outcome, Result
 from loopctl.model.rules import Limits, Match, Play, Playbook, Position, Rule
 from loopctl.testing import IGNORES, RAISE, STUBBORN, UNKNOWN, FakeProvider, FakeWorld, Habit
+from loopctl.testing.world import SimRecord
 from tests.unit.controller.desk import INTERVAL, Desk
 from tests.unit.playbooks import ending, running
 
@@ -173,6 +177,69 @@ def test_one_that_cannot_be_ended_does_not_hold_up_the_others(world: FakeWorld) 
     assert world.phase(stuck) == "retained"
 
 
+def brought_back(world: FakeWorld, agent: SimRecord) -> None:
+    """Somebody starts a program in the dead pane (`respawn-pane`), if it is dead."""
+    assert agent.pane
+    assert agent.session
+    if not agent.pane.dead:
+        return
+    server = world.servers.ensure(world.socket)
+    place = (f"{world.socket},{server.id.pid},{agent.session.session_id[1:]}", agent.pane.pane_id)
+    process = world.machine.spawn("claude", parent=server.id.pid, mark=agent.id, pane=place, owner=agent.id)
+    agent.pane.pid, agent.pane.dead = process.id.pid, False
+
+
+def test_what_something_else_brings_back_is_ended_a_few_times_and_then_reported(world: FakeWorld) -> None:
+    """S40. No endless loop of killing: 1 + maxRetries times, later each time, and each look says why it is left alone."""
+    world.item("demo/app#1", "closed")
+    world.item("demo/app#2")
+    agent, other = world.session("demo/app#1"), world.session("demo/app#2")
+    desk = Desk(world, ending())
+    for second in range(1, 4 * 3600, 5):
+        desk.at(second, lambda: brought_back(world, agent))
+    desk.run(12 * INTERVAL)
+    first, second, third, fourth = [index for index, c in enumerate(desk.cycles) if c["changed"]]
+    assert 0 < second - first < third - second < fourth - third
+    held = [fields["reason"] for _, message, fields in desk.said if message == "held"]
+    assert "ended 2 times and is alive again; it will be ended again later" in held[0]
+    assert "ended 4 times and is alive again; it is left alone now" in held[-1]
+    assert "`loopctl sessions close items:demo/app#1` ends it at once" in held[-1]
+    desk.run(3 * 3600)
+    assert sum(c["changed"] for c in desk.cycles) == 4
+    assert desk.snapshots[0]["whole_is_good"] is False
+    # Others are ended as ever, and this one again tomorrow.
+    world.item("demo/app#2", "closed")
+    desk.run(INTERVAL)
+    assert (world.phase(other), world.phase(agent)) == ("retained", "undead")
+    world.machine.advance(86_400)
+    desk.run(1)
+    assert sum(c["changed"] for c in desk.cycles) == 6
+    assert desk.controller._contests._ends.keys() == {agent.id}  # the rest is forgotten
+
+
+def test_what_is_dead_may_be_removed_however_often_it_came_back(world: FakeWorld) -> None:
+    world.item("demo/app#1", "closed")
+    agent = world.session("demo/app#1", "undead")
+    contests = Contests(lambda: 0.0, INTERVAL, 3)
+    action = world.plan(ending()).actions[0]
+    for _ in range(9):
+        contests.note(Outcome((Result(action, "changed"),)))
+    assert contests.reason(action).startswith("something else brings it back: it was ended 9 times")
+    assert contests.reason(replace(action, before=replace(action.before, phase="retained"))) == ""
+    assert contests.reason(replace(action, guard=replace(action.guard, record_id="another"))) == ""
+    assert world.record(agent).status == "closed"
+
+
+def test_a_webhook_does_not_make_it_fight(world: FakeWorld) -> None:
+    world.item("demo/app#1", "closed")
+    agent = world.session("demo/app#1")
+    desk = Desk(world, ending(), interval=3600)
+    for second in range(1, 600):
+        desk.at(second, lambda: (brought_back(world, agent), desk.hint("demo/app#1", ended=True)))
+    desk.run(700)
+    assert sum(c["changed"] for c in desk.cycles) == 2
+
+
 def test_limits_are_reported_and_never_forced(world: FakeWorld) -> None:
     agents = []
     for number in range(1, 21):
@@ -285,6 +352,18 @@ def test_a_start_waits_for_a_look_at_everything(world: FakeWorld) -> None:
     desk.at(1, lambda: desk.hint("demo/app#2", may_start=True))
     desk.run(100)
     assert len(world.registry.records) == 2
+
+
+def test_a_start_that_waits_is_off_when_its_item_is_closed(world: FakeWorld) -> None:
+    """L18: what is queued is a look, and a look sees what is."""
+    desk = Desk(world, both(), interval=3600)
+    desk.run(1)
+    world.item("demo/app#2", labels=["loop"])
+    desk.at(1, lambda: desk.hint("demo/app#2", may_start=True))
+    desk.at(2, lambda: (world.item("demo/app#2", "closed", labels=["loop"]), desk.hint("demo/app#2", ended=True)))
+    desk.run(100)
+    assert [cycle["whole"] for cycle in desk.cycles] == [True, True]
+    assert world.registry.records == {}
 
 
 def test_news_of_an_item_with_a_session_is_no_reason_to_look_at_everything(world: FakeWorld) -> None:
@@ -484,21 +563,23 @@ def test_edits(world: FakeWorld, tmp_path: Path) -> None:
 
 
 def test_memory_stays_flat_over_ten_thousand_cycles() -> None:
-    """Half of them look at everything, half follow a hint, and one item is never known."""
+    """Looks at everything, hints that are believed, and retries of an item that is never known."""
     world = FakeWorld()
-    world.item("demo/app#1")
+    ref = world.item("demo/app#1", node_id="N1")
+    world.provider.items[ref] = replace(world.provider.items[ref], updated_at=world.now())
     world.session("demo/app#1")
     world.item("demo/app#2", silent="GitHub: Bad Gateway (HTTP 502)")
     world.session("demo/app#2")
-    desk = Desk(world, ending())
-    count = 0
+    desk = Desk(world, ending(), trusts=True)
+    believed = 0
 
     def forget() -> None:
         """What the fakes remember for tests is not what is measured."""
-        nonlocal count
-        count += 1
-        if count % 2:
-            desk.hint("demo/app#1", "demo/app#2")
+        nonlocal believed
+        believed += sum(cycle["told"] for cycle in desk.cycles)
+        if desk.cycles and desk.cycles[-1]["whole"]:
+            news = replace(world.provider.items[ref], updated_at=world.now() + timedelta(seconds=1))
+            desk.hint("demo/app#1", "demo/app#2", told=news)
         for memory in (world.journal.events, world.faults.calls, world.machine.effects, world.progress, desk.said):
             memory.clear()
 
@@ -508,6 +589,7 @@ def test_memory_stays_flat_over_ten_thousand_cycles() -> None:
     while sum(desk.snapshots[0]["cycles"].values()) < 10_600:
         desk.run(500 * INTERVAL)
     assert _bytes() - before < 50_000
+    assert believed > 2000
 
 
 def _bytes() -> int:

@@ -17,6 +17,7 @@ from loopctl.controller.routing import (
     missing_events,
     route,
 )
+from loopctl.model.talk import OUR_MARK
 
 ALL = frozenset(DEFAULT_EVENTS)
 ME = frozenset({"octocat"})
@@ -141,10 +142,37 @@ def test_an_account_without_a_name_is_nobody() -> None:
     assert route("issues", said(issue={"number": 5}, sender=None), ALL, frozenset({""} - {""})).dropped == UNAUTHORIZED
 
 
+#: What somebody says: the event, the action, where it stands in the payload, and the rest of it.
+SAID: list[tuple[str, str, str, dict[str, Any]]] = [
+    ("issue_comment", "created", "comment", {"issue": {"number": 5}}),
+    ("issue_comment", "edited", "comment", {"issue": {"number": 5}}),
+    ("issue_comment", "created", "comment", {"issue": {"number": 6, "pull_request": {"url": "u"}, "body": "Fixes #5"}}),
+    ("pull_request_review", "submitted", "review", {"pull_request": pull("Fixes #5")}),
+    ("pull_request_review_comment", "created", "comment", {"pull_request": pull("Fixes #5")}),
+]
+
+
+@pytest.mark.parametrize(("event", "action", "name", "rest"), SAID)
+def test_what_is_said_is_looked_at_when_somebody_authorized_says_it(
+    event: str, action: str, name: str, rest: dict[str, Any]
+) -> None:
+    """The session of the issue is among the refs, so that the look can pass on what was said."""
+    text = {"body": "please go on", "user": {"login": "OctoCat"}}
+    routed = route(event, said(action=action, **rest, **{name: text}), ALL, ME)
+    assert (routed.dropped, routed.ends, f"{HERE}5" in map(str, routed.refs)) == ("", False, True)
+    stranger = said(action=action, **rest, **{name: {**text, "user": {"login": "mallory"}}})
+    assert route(event, stranger, ALL, ME).dropped == UNAUTHORIZED
+
+
 @pytest.mark.parametrize("marker", MARKERS)
-def test_our_own_comments_are_dropped(marker: str) -> None:
-    payload = said(issue={"number": 5}, comment={"body": f"hello\n{marker} -->", "user": {"login": "octocat"}})
-    assert route("issue_comment", payload, ALL, ME).dropped == OWN
+@pytest.mark.parametrize(("event", "action", "name", "rest"), SAID)
+def test_our_own_comments_are_dropped(marker: str, event: str, action: str, name: str, rest: dict[str, Any]) -> None:
+    text = {"body": f"hello\n{marker} -->", "user": {"login": "octocat"}}
+    assert route(event, said(action=action, **rest, **{name: text}), ALL, ME).dropped == OWN
+
+
+def test_the_mark_is_the_one_that_we_write() -> None:
+    assert OUR_MARK in MARKERS
 
 
 def test_events_that_are_not_listened_to() -> None:

@@ -123,6 +123,23 @@ def test_a_config_that_appears_later_is_used(elsewhere: Path) -> None:
     assert repos(running.loaded) == ["octo/else"]
 
 
+def test_what_needs_a_restart_says_so(elsewhere: Path) -> None:
+    """Where it listens, and where its state is."""
+    place = elsewhere / "project/.loopctl/config.yaml"
+    config_at(place, "octo/app")
+    running = reloader()
+    before = running.loaded.config
+    hook = "webhooks: {ghWebhook: {host: 127.0.0.2, port: 99, path: /x, secretEnv: OTHER, events: [issues]}}\n"
+    place.write_text(place.read_text() + hook + "state: {root: /other}\n")
+    change = running.check()
+    assert change
+    assert set(change.fixed) == {
+        "state_root", "socket", "event_log", "webhook.host", "webhook.port", "webhook.path", "webhook.secret_env"
+    }  # fmt: skip
+    after = running.loaded.config
+    assert (after.state_root, after.webhook.port, after.webhook.events) == (before.state_root, 8787, ("issues",))
+
+
 def test_a_config_that_is_named_is_the_only_one(elsewhere: Path) -> None:
     named = elsewhere / "mine.yaml"
     config_at(named, "octo/app")
