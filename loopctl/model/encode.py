@@ -20,7 +20,7 @@ PLAN_VERSION = 1
 UNKNOWN_PHASE = "unknown"
 #: As many letters of a session's id as people are shown.
 SHORT_ID = 8
-_TOLD = frozenset({"prompt", "text", "comment"})
+_TOLD = frozenset({"play", "prompt", "text", "comment"})
 
 _PLAN_KEYS = frozenset(
     {"version", "created_at", "machine", "registry", "playbooks", "plays", "digest", "summary"}
@@ -45,7 +45,7 @@ class _Scope:
     @classmethod
     def of(cls, play: PlayScope) -> _Scope:
         limits = play.limits
-        return cls(play.name, limits.max_changes, float(limits.max_fraction), limits.max_sessions, play.running)
+        return cls(mask_certain(play.name), limits.max_changes, float(limits.max_fraction), limits.max_sessions, play.running)
 
     @property
     def scope(self) -> PlayScope:
