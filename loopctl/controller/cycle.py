@@ -146,7 +146,7 @@ def _turn(
     allowed = [action for action in plan.actions if done.work.everything or action.verb not in _STARTS]
     put_off = [action.ref for action in allowed if is_blocked(action.ref)]
     ready = [action for action in allowed if action.ref not in put_off]
-    contested = tuple(Held(action.ref, reason) for action in ready if (reason := contests.reason(action)))
+    contested = dict.fromkeys(Held(action.ref, reason) for action in ready if (reason := contests.reason(action)))
     ready = [action for action in ready if not contests.reason(action)]
     plan = replace(plan, actions=tuple(ready), held=(*plan.held, *contested))
     phases = Counter(subject.phase or "unknown" for subject in observation.subjects if subject.session)

@@ -95,8 +95,9 @@ def is_enough(item: WorkItem, playbook: Playbook, policy: Policy) -> bool:
 
 
 def _asks_more(rule: Rule, kind: str) -> bool:
-    texts = (rule.match.when, rule.ensure.comment)
-    reads_item = any(text is not None and "item" in text.names for text in texts)
+    when = rule.match.when
+    # The words of a comment may be the config's: what they read is not told here.
+    reads_item = (when is not None and "item" in when.names) or rule.ensure.comment is not None
     return reads_item or (kind == ISSUE and bool(rule.match.item.reason))
 
 

@@ -99,7 +99,7 @@ def test_a_signed_webhook_is_acted_on_at_once(box: Box, hub: FakeGitHub) -> None
 
 
 def test_a_webhook_is_only_a_hint(box: Box, hub: FakeGitHub) -> None:
-    """It says closed and GitHub says open: nothing ends, however often it says so (out of order, replayed, forged)."""
+    """S16. It says closed and GitHub says open: nothing ends, however often it says so (out of order, replayed, forged)."""
     (one,) = start_all(box, hub, 1)
     with Running(box, "close.yml", *NEVER, webhook=True) as controller:
         controller.said("looked", 1)

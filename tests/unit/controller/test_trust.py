@@ -130,7 +130,7 @@ def rule_with(**match: Any) -> Playbook:
         (PULL_REQUEST, rule_with(when=Reads("item")), True),
         (PULL_REQUEST, rule_with(when=Reads("session")), False),
         (ISSUE, rule_with(reason=("completed",)), True),
-        (ISSUE, ending(comment=Reads("item")), True),
+        (PULL_REQUEST, ending(comment=Reads()), True),
     ],
 )
 def test_rules_that_ask_for_more_than_a_payload_carries(kind: str, playbook: Playbook, asked: bool) -> None:

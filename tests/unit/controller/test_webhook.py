@@ -165,6 +165,7 @@ FORGED = {
 
 @pytest.mark.parametrize("kind", FORGED)
 def test_a_forged_delivery_is_refused_and_nothing_is_handed_over(shared: Post, kind: str) -> None:
+    """S27, L21."""
     body = json.dumps(CLOSED).encode()
     sent = headers("issues", body, "another" if kind == "another secret" else SECRET) | FORGED[kind]
     status, _ = shared.ask(body=body, fields={name: value for name, value in sent.items() if value != "-"})
