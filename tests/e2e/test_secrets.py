@@ -57,3 +57,49 @@ def test_what_an_error_repeats_is_masked(box: Box) -> None:
     done = box.run("plan", "bad.yml")
     assert done.code == 65, done
     assert SECRET not in done.out + done.err, done
+
+
+CANARY = "tweety-0123-bird"
+
+
+def test_a_secret_of_the_environment_gets_nowhere(box: Box) -> None:
+    """It looks like nothing; only the name of its variable tells."""
+    seen = box.folder / "gh-environ"
+    gh = box.folder / "gh"
+    gh.write_text(f'#!/bin/sh\nenv >>{seen}\necho "gh: token $GH_TOKEN is bad" >&2\nexit 1\n')
+    gh.chmod(0o755)
+    github = {"provider": "github", "repos": ["octo/app"], "label": "agent", "ghBinary": str(gh)}
+    box.settings["polling"]["sources"].append(github)
+    box.settings["harnesses"]["polite"]["env"]["MY_API_KEY"] = "harness-canary-1"
+    box.settings["webhooks"] = {"ghWebhook": {"secretEnv": "HOOK"}}
+    box.write_config()
+    canaries = {"GH_TOKEN": CANARY, "DEPLOY_PASSWORD": "another-canary-2", "HOOK": "hook-canary-3"}
+    said = " ".join((*canaries.values(), "harness-canary-1"))
+    box.items({"demo/app#1": {"state": "open", "title": said}})
+    book = box.playbook(
+        "start.yml",
+        f"[{{name: start {CANARY}, rules: [{{name: open, match: {{item: {{state: open}}}}, "
+        f"ensure: {{session: running, prompt: '{{{{ item.title }}}} {CANARY}'}}}}]}}]",
+    )
+    shown = []
+    for args in (
+        ["plan", book, "--format", "json", "--out", "p.json"],
+        ["plan", book, "--format", "github", "-v"],
+        ["plan", book, "-e", f"{CANARY}=1"],
+        ["apply", book, "-y", "--format", "json"],
+        ["sessions", "show", "items:demo/app#1"],
+        ["doctor"],
+    ):
+        done = box.run(*args, env=canaries)
+        shown.append(f"{args[0]}: {done.out}{done.err}")
+    box.wait_ready(["items:demo/app#1"])
+    shown += [(box.folder / "p.json").read_text(), (box.state / "events.jsonl").read_text(), box.trace.read_text()]
+    row = box.record("items:demo/app#1")
+    shown.append(Path(f"/proc/{row['server_pid']}/environ").read_text())
+    for text in shown:
+        assert not [word for word in said.split() if word in text], text
+    environ = seen.read_text()
+    assert f"GH_TOKEN={CANARY}" in environ
+    assert not {"another-canary-2", "hook-canary-3"} & {line.partition("=")[2] for line in environ.splitlines()}
+    pane = Path(f"/proc/{row['pane_pid']}/environ").read_text()
+    assert not [word for word in canaries.values() if word in pane]
