@@ -97,7 +97,7 @@ def need_tmux() -> None:
         tmux_version(os.environ)
     except StateError as error:
         msg = f"the demo runs its agents in tmux: {error.message}"
-        raise StateError(msg, hint="install tmux; `loopctl doctor` checks it") from None
+        raise StateError(msg, hint=f"{error.hint or 'install tmux'}; `loopctl doctor` checks it") from None
 
 
 def play(folder: Path) -> int:

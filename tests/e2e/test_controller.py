@@ -410,7 +410,9 @@ def test_the_controller_inside_a_session_leaves_that_one_alone(box: Box) -> None
     box.items({"demo/app#1": "closed"})
     wait_until(lambda: [e for e in box.events("poll.cycle") if e["held"]], what="it holds its own session")
     assert box.record("items:demo/app#1")["status"] == "active"
-    assert "loopctl itself runs inside this session" in (box.folder / "inner.log").read_text()
+    # The event is written before the log.
+    log = box.folder / "inner.log"
+    wait_until(lambda: "loopctl itself runs inside this session" in log.read_text(), what="the log says why")
 
 
 def test_a_burst_of_deliveries(box: Box, hub: FakeGitHub) -> None:

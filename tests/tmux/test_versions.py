@@ -79,7 +79,9 @@ def test_an_unsupported_version_is_named_and_never_an_empty_server(
     assert said == Unknown(reason.format(socket=tmux_socket))
 
 
-@pytest.mark.parametrize(("script", "version"), [(OLD_PROGRAM, "3.1c"), (OLDER_PROGRAM, "3.0a")])
+@pytest.mark.parametrize(
+    ("script", "version"), [(OLD_PROGRAM, "3.1c"), (OLDER_PROGRAM, "3.0a")], ids=["old program", "older program"]
+)
 def test_a_program_that_is_too_old_starts_nothing_and_says_so(
     tmux_socket: str, tmp_path: Path, script: str, version: str
 ) -> None:
