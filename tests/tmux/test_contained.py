@@ -63,7 +63,9 @@ class Contained:
 
     def start(self, *argv: str, keeper: tuple[str, ...] = keeper_argv(), name: str = "loop-1") -> None:
         self.id = str(uuid.uuid4())
-        spec = StartSpec(self.id, REF, name, argv, str(self.folder), {"LOOPCTL_SESSION": self.id, "LANG": "C"})
+        spec = StartSpec(
+            self.id, REF, name, argv, str(self.folder), {"LOOPCTL_SESSION": self.id, "LANG": "C", "LC_ALL": ""}
+        )
         made = Tmux(clean_env(os.environ), own_socket=self.socket, keeper=keeper).start(self.socket, [spec])
         assert isinstance(made[self.id], Known), made
 
