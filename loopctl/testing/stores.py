@@ -14,7 +14,7 @@ from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import CLOSED_STATUS, SessionRecord
 from loopctl.model.talk import FAILED_DELIVERY, SENDING, Delivery, Posted, Talk
 from loopctl.model.transcripts import transcript_name
-from loopctl.model.workspaces import Workspace
+from loopctl.model.workspaces import Prepared, Removal, Workspace, worktree_path
 from loopctl.testing.faults import Faults
 from loopctl.testing.machine import Effect
 
@@ -262,6 +262,8 @@ class FakeLedger:
 class FakeWorkspaces:
     """ports.Workspaces in memory: `trees` by path. `broken` is why none can be made."""
 
+    root = "/workspaces"
+
     def __init__(self, faults: Faults, effects: list[Effect]) -> None:
         """No worktrees."""
         self.trees: dict[str, Workspace] = {}
@@ -275,28 +277,30 @@ class FakeWorkspaces:
         doubt = self._faults.enter("workspaces.look")
         return {path: doubt or Known(self.trees.get(path, Workspace(path, exists=False))) for path in paths}
 
-    def prepare(self, ref: WorkItemRef, branch: str) -> str:
+    def prepare(self, ref: WorkItemRef, branch: str) -> Prepared:
         """Make it, or find it."""
         self._faults.enter("workspaces.prepare")
         if self.broken:
             raise StateError(self.broken)
-        path = f"/workspaces/{ref.slug}"
-        self._effects.append(Effect("workspace", path, "", "prepare"))
-        self.trees.setdefault(path, Workspace(path, exists=True, ours=True, branch=branch))
-        return path
+        path = worktree_path(self.root, ref)
+        if path not in self.trees:
+            self._effects.append(Effect("workspace", path, "", "prepare"))
+            self.trees[path] = Workspace(path, exists=True, ours=True, branch=branch)
+        if not self.trees[path].ours:
+            raise StateError(f"{path} is taken")
+        return Prepared(path, self.trees[path].branch)
 
-    def remove(self, path: str, *, force: bool) -> str:
+    def remove(self, path: str, *, force: bool) -> Removal:
         """Take it away."""
         self._faults.enter("workspaces.remove")
         tree = self.trees.get(path)
         if tree is None:
-            return ""
+            return Removal()
         if not tree.ours:
-            return f"{path} is no worktree of ours"
+            return Removal(f"{path} is not ours")
         if tree.has_work and not force:
-            return f"{path} has work that would be lost"
-        if tree.has_work:
-            self.saved.append(path)
+            return Removal(f"it has {' and '.join(tree.work)}", has_work=True)
+        self.saved += [path] if tree.has_work else []
         self._effects.append(Effect("workspace", path, "", "remove"))
         del self.trees[path]
-        return ""
+        return Removal(saved=f"/saved{path}" if tree.has_work else "")

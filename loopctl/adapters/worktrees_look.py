@@ -1,0 +1,175 @@
+"""What stands at a path: whether it is a worktree of ours, and what would be lost with it.
+
+Nothing that lies in a worktree is believed: an agent can write there whatever it likes. A worktree is ours when it is a folder, and
+no link, directly below our own folder of worktrees, its `.git` names a part of a clone of ours, and that part names it back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopctl.adapters.worktrees_git import Git, GitError, Place
+from loopctl.model.workspaces import Workspace
+
+_POINTER = "gitdir: "
+_LONGEST_POINTER = 8192
+_STASH = re.compile(r"(?:WIP on|On) (\([^)]*\)|[^:]+):")
+_DETACHED = "(detached)"
+_UNBORN = "(initial)"
+#: What a git command that was left half-way leaves in a worktree's part of the clone.
+_HALFWAY = {
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "BISECT_LOG": "a bisection",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A worktree of ours: where its folder is now, its part of the clone, and the clone."""
+
+    path: Path
+    admin: Path
+    clone: Path
+
+    @property
+    def place(self) -> Place:
+        """For git commands on the worktree."""
+        return Place(self.admin, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Stash:
+    """One stash of a clone: its commit and the branch that it was made on, `(detached)` for none."""
+
+    commit: str
+    branch: str
+
+
+def own(path: Path, name: str, clones: Path, trees: Path) -> Tree | str:
+    """The worktree called `name` whose folder is at `path` now (it may have been put aside), or why it is none of ours."""
+    if reason := folder_problem(path):
+        return reason
+    try:
+        admin = _pointed(path / ".git")
+        back, shared = _named(admin / "gitdir"), _named(admin / "commondir")
+    except (OSError, ValueError) as error:
+        return f"its .git is no pointer to a worktree: {_why(error)}"
+    clone = admin.parent.parent
+    home = Path(os.path.realpath(clones))
+    if clone.parent != home or clone.suffix != ".git" or admin.parent.name != "worktrees":
+        return "its .git points to a repository that is none of our clones"
+    if shared != clone:
+        return f"its part of {clone.name} says that it belongs to another repository"
+    if back != Path(os.path.realpath(trees)) / name / ".git":
+        return f"its .git points to {admin.name}, which is another worktree"
+    return Tree(path, admin, clone)
+
+
+def folder_problem(path: Path) -> str:
+    """Why a path is no folder of its own, or ""."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError as error:
+        return _why(error)
+    if stat.S_ISLNK(mode):
+        return "it is a symbolic link"
+    return "" if stat.S_ISDIR(mode) else "it is no folder"
+
+
+def _pointed(file: Path) -> Path:
+    """What the `.git` of a worktree points to, with links resolved. Raises OSError or ValueError."""
+    text = _text(file)
+    if not text.startswith(_POINTER):
+        raise ValueError("it says something else")
+    return _resolved(file, text.removeprefix(_POINTER))
+
+
+def _named(file: Path) -> Path:
+    """The path that a file of a worktree's part of the clone names, with links resolved. Raises OSError or ValueError."""
+    return _resolved(file, _text(file))
+
+
+def _resolved(file: Path, text: str) -> Path:
+    return Path(os.path.realpath(file.parent / text.rstrip("\n")))
+
+
+def _text(file: Path) -> str:
+    """A short file that is neither link nor pipe."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("it is no plain file")
+        return os.fsdecode(opened.read(_LONGEST_POINTER))
+
+
+def _why(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def state_of(tree: Tree, git: Git, shown: str) -> Workspace:
+    """What a worktree of ours shows; `shown` is the path that it is known by. Raises GitError."""
+    status = git.run(
+        tree.place,
+        *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames"),
+        *("--ignore-submodules=none", "--no-ahead-behind"),
+    ).text
+    rows = [row for row in status.split("\0") if row]
+    head = dict(row[2:].split(" ", 1) for row in rows if row.startswith("# branch."))
+    changed = [_path(row) for row in rows if not row.startswith("#")]
+    unborn = head.get("branch.oid") == _UNBORN
+    unpushed = "0" if unborn else git.text(tree.place, "rev-list", "--count", "HEAD", "--not", "--remotes")
+    name = head.get("branch.head", _DETACHED)
+    return Workspace(
+        path=shown,
+        exists=True,
+        ours=True,
+        branch="" if name == _DETACHED else name,
+        uncommitted=(*changed, *_hidden(tree, git), *_halfway(tree)),
+        unpushed=_number(unpushed),
+        stashed=sum(stash.branch == name for stash in stashes(tree.clone, git)),
+    )
+
+
+def _path(row: str) -> str:
+    fields = {"1": 8, "2": 9, "u": 10}.get(row[0], 1)
+    return row.split(" ", fields)[-1]
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise GitError(f"git rev-list printed {text[:40]!r}")
+    return int(text)
+
+
+def _hidden(tree: Tree, git: Git) -> list[str]:
+    """Files that `git status` was told to overlook (assume-unchanged, skip-worktree): whether they changed is not known."""
+    rows = git.run(tree.place, "ls-files", "-v", "-z").stdout.split(b"\0")
+    flagged = [row[2:] for row in rows if row and (row[:1].islower() or row[:1] == b"S")]
+    there = [name for name in flagged if os.path.lexists(tree.path / os.fsdecode(name))]
+    return [f"{name.decode('utf-8', 'replace')} (hidden from git status)" for name in there]
+
+
+def _halfway(tree: Tree) -> list[str]:
+    return sorted({f"({what} is under way)" for file, what in _HALFWAY.items() if (tree.admin / file).exists()})
+
+
+def stashes(clone: Path, git: Git) -> list[Stash]:
+    """All stashes of a clone, the newest first: its worktrees share them. Raises GitError."""
+    if not (clone / "logs" / "refs" / "stash").exists():
+        return []
+    rows = git.run(Place(clone), "log", "--walk-reflogs", "-z", "--format=%H %gs", "refs/stash", "--").text.split("\0")
+    made = []
+    for row in rows:
+        commit, _, message = row.partition(" ")
+        found = _STASH.match(message)
+        if found:
+            made.append(Stash(commit, _DETACHED if found[1].startswith("(") else found[1]))
+    return made

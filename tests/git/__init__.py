@@ -1,0 +1,1 @@
+"""Worktrees with the real git."""
