@@ -10,24 +10,36 @@ from pathlib import Path
 from typing import Any
 
 from loopctl.errors import DocumentError
-from loopctl.model.rules import Policy
+from loopctl.model.rules import Expression, Policy
 from loopctl.playbook.document import Document, load_document
 from loopctl.playbook.schema import ignored_keys, schema, validate
+from loopctl.playbook.texts import COMMENT_ENDED, COMMENT_RUNNING, DELIVERY, START, texts
 
 _APP = "loopctl"
 _PROJECT_FOLDER = ".loopctl"
 _FILE = "config.yaml"
+_TEMPLATES = {
+    "start": START,
+    "delivery": DELIVERY,
+    "commentRunning": COMMENT_RUNNING,
+    "commentEnded": COMMENT_ENDED,
+}
 #: What fits into a socket address on every system we run on, without its final NUL.
 _MAX_SOCKET = 103
 
 
 @dataclass(frozen=True, slots=True)
 class HarnessConfig:
-    """An agent program: its argv, environment variables to set and names of those to hand over."""
+    """An agent program: its argv, environment variables to set and names of those to hand over, what goes on with a
+    conversation, what prints its version, and how it is asked to end (`grace_seconds` None: as all others)."""
 
     argv: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     pass_env: tuple[str, ...] = ()
+    resume_argv: tuple[str, ...] = ()
+    version_argv: tuple[str, ...] = ()
+    stop_signal: str = "TERM"
+    grace_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +201,7 @@ def _build(document: Document, path: str, paths: _Paths) -> Config:
         contain=_get(value, "processes", "contain"),
         history_limit=int(_get(value, "tmux", "historyLimit")),
         tmux_timeout_seconds=float(_get(value, "tmux", "timeoutSeconds")),
-        policy=_policy(value),
+        policy=_policy(value, document, paths),
         spawn_workdir=str(paths.absolute(_get(value, "routing", "spawnWorkdir"))),
         harness_args={name: tuple(args) for name, args in routing.get("harnessArgs", {}).items()},
         harnesses={name: _harness(given) for name, given in value.get("harnesses", {}).items()},
@@ -231,7 +243,7 @@ def _default(*keys: str) -> Any:
     return here["default"]
 
 
-def _policy(value: Mapping[str, Any]) -> Policy:
+def _policy(value: Mapping[str, Any], document: Document, paths: _Paths) -> Policy:
     spare: Sequence[str] = _get(value, "processes", "spare")
     return Policy(
         keep_session_on_close=_get(value, "routing", "tmux", "keepSessionOnClose"),
@@ -241,11 +253,35 @@ def _policy(value: Mapping[str, Any]) -> Policy:
         default_harness=_get(value, "routing", "defaultHarness"),
         spare=tuple(spare),
         linked_items=_get(value, "routing", "linkedItems"),
+        max_concurrent_sessions=int(_get(value, "routing", "maxConcurrentSessions")),
+        max_retries=int(_get(value, "polling", "maxRetries")),
+        resume_on_respawn=_get(value, "routing", "tmux", "resumeOnRespawn"),
+        resume_probe_seconds=float(_get(value, "routing", "tmux", "resumeProbeSeconds")),
+        authorized_users=frozenset(login.lower() for login in _get(value, "routing", "authorizedUsers")),
+        templates=_templates(value, document, paths),
     )
 
 
+def _templates(value: Mapping[str, Any], document: Document, paths: _Paths) -> Mapping[str, Expression]:
+    files = {_TEMPLATES[key]: paths.absolute(path) for key, path in value.get("templates", {}).items()}
+    missing = [key for key, name in _TEMPLATES.items() if name in files and not files[name].is_file()]
+    if missing:
+        wrong = [(key, f"there is no file {files[_TEMPLATES[key]]}") for key in missing]
+        raise DocumentError([document.problem(("templates", key), problem) for key, problem in wrong])
+    return texts(files)
+
+
 def _harness(given: Mapping[str, Any]) -> HarnessConfig:
-    return HarnessConfig(tuple(given.get("argv", ())), dict(given.get("env", {})), tuple(given.get("passEnv", ())))
+    grace = given.get("graceSeconds")
+    return HarnessConfig(
+        tuple(given.get("argv", ())),
+        dict(given.get("env", {})),
+        tuple(given.get("passEnv", ())),
+        tuple(given.get("resumeArgv", ())),
+        tuple(given.get("versionArgv", ())),
+        given.get("stopSignal", "TERM"),
+        None if grace is None else float(grace),
+    )
 
 
 def _source(given: Mapping[str, Any], label: str, paths: _Paths) -> Source:

@@ -1,4 +1,4 @@
-"""The playbooks and schemas that come with loopctl: inside the wheel, or beside the package in a checkout."""
+"""The playbooks, templates and schemas that come with loopctl: inside the wheel, or beside the package in a checkout."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ def playbook_path(name: str) -> Path | None:
     """The file of a packaged playbook, named with or without `.yml`; None when there is none of that name."""
     stem = name.removesuffix(_PLAYBOOK)
     return _folder("playbooks") / f"{stem}{_PLAYBOOK}" if stem in playbook_names() else None
+
+
+def template_path(name: str) -> Path:
+    """The file of a packaged template: start, delivery, comment_running or comment_ended."""
+    return _folder("playbooks") / "templates" / f"{name.replace('_', '-')}.md.j2"
 
 
 def schema_names() -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from types import FrameType
 
 from loopctl.adapters.github import GitHub, repository
 from loopctl.adapters.github_api import GitHubApi
-from loopctl.adapters.harnesses import build_harnesses
+from loopctl.adapters.harnesses import CommandHarness, build_harnesses
 from loopctl.adapters.items_file import ItemsFile
 from loopctl.adapters.journal import EventLog, NullJournal
 from loopctl.adapters.journal_reader import parse_since
@@ -38,6 +38,7 @@ from loopctl.errors import StateError
 from loopctl.executor import excess, way_on
 from loopctl.model.health import Finding
 from loopctl.model.plan import Outcome, Plan
+from loopctl.model.rules import Policy
 from loopctl.model.secrets import is_secret_name, learn
 from loopctl.model.the_loop import LoopFolder
 from loopctl.model.tmux import OLDEST, unsupported
@@ -149,6 +150,7 @@ def build_world(
 ) -> World:
     """Build every adapter. Nothing is opened, made or run yet."""
     root = Path(config.state_root)
+    harnesses = agent_programs(config, environ)
 
     def now() -> datetime:
         return datetime.now(UTC)
@@ -166,18 +168,35 @@ def build_world(
         ),
         processes=LocalProcesses(),
         providers=tuple(_providers(config, environ)),
-        harnesses=build_harnesses(config.harnesses, environ, config.harness_args),
+        harnesses=harnesses,
         journal=open_journal(config.event_log, source),
         transcripts=TranscriptFolder(root / "transcripts"),
         ledger=SqliteLedger(root, now=now),
         workspaces=NoWorkspaces(),
-        policy=replace(config.policy, spawn_workdir=config.spawn_workdir),
+        policy=_policy(config, harnesses),
         socket=config.socket,
         now=now,
         clock=time.monotonic,
         pause=time.sleep,
         interrupted=stop,
         progress=progress,
+    )
+
+
+def agent_programs(config: Config, environ: Mapping[str, str]) -> dict[str, CommandHarness]:
+    """Every harness by name."""
+    return build_harnesses(config.harnesses, environ, config.harness_args, agents_env(environ))
+
+
+def _policy(config: Config, harnesses: Mapping[str, CommandHarness]) -> Policy:
+    """What the config says, with what only its harnesses know."""
+    graces = {name: harness.grace_seconds for name, harness in harnesses.items()}
+    return replace(
+        config.policy,
+        spawn_workdir=config.spawn_workdir,
+        resumable=frozenset(name for name, harness in harnesses.items() if harness.resumes),
+        prompted=frozenset(name for name, harness in harnesses.items() if harness.takes_prompt),
+        harness_grace={name: grace for name, grace in graces.items() if grace is not None},
     )
 
 

@@ -31,7 +31,7 @@ _RECORD_TRIES = 5
 
 def close_all(actions: Sequence[tuple[Action, SessionView]], world: World) -> list[Result]:
     """End all these sessions. The views are fresh and were compared with the guards. Results in the order of actions."""
-    cases = [case_of(action, view) for action, view in actions]
+    cases = [case_of(action, view, world) for action, view in actions]
     for step in (_secure, save_transcripts, _end_trees, _verify, save_last_words, _remove_panes, _record):
         going = [case for case in cases if not case.problem]
         if going:

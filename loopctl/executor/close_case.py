@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -43,10 +44,12 @@ class Case:
         return [PaneRef(pane.pane_id, pane.session_id, self.record.id) for pane in self.mine]
 
 
-def case_of(action: Action, view: SessionView) -> Case:
+def case_of(action: Action, view: SessionView, world: World) -> Case:
     """Begin with a fresh view."""
     sighting = view.sighting.value if isinstance(view.sighting, Known) else Sighting("unknown")
-    case = Case(action, view.record, sighting, Ending(root_of(view.record, sighting), action.after.grace))
+    harness = world.harnesses.get(view.record.harness)
+    stop = harness.stop_signal if harness else signal.SIGTERM
+    case = Case(action, view.record, sighting, Ending(root_of(view.record, sighting), action.after.grace, stop))
     if action.after.kill_harness and view.tree.includes_self:
         case.problem = "refused: loopctl itself runs inside this session"
     return case

@@ -1,7 +1,7 @@
 """End the processes of many sessions together: one shared wait, identity checked at each signal.
 
-SIGTERM goes to the harness first, so that it can end its own children well; when it has ended, or half of the grace is
-over, to what is left of its tree; SIGKILL to what is left after the grace. Each turn looks at the table again, so that
+The harness's stop signal (SIGTERM, where config names no other) goes to it first, so that it can end its own children
+well; when it has ended, or half of the grace is over, SIGTERM to what is left of its tree; SIGKILL to what is left after the grace. Each turn looks at the table again, so that
 children born meanwhile are found. The keepers of a contained agent are left until the last: they end by themselves when
 nothing is left below them, which is the kernel's word for it.
 """
@@ -32,7 +32,7 @@ _KILLED = "killed"
 
 @dataclass(slots=True)
 class Ending:
-    """The processes of one session on their way out. `grace` is in seconds.
+    """The processes of one session on their way out. `grace` is in seconds, `stop` the signal that the harness is asked with.
 
     `spared` are those that were spared at any look and are alive still; `partial` says that the machine hides processes;
     `alone` is since when nothing but keepers has been left, `released` that those were killed then.
@@ -40,6 +40,7 @@ class Ending:
 
     root: TreeRoot
     grace: float
+    stop: int = signal.SIGTERM
     tree: Tree = field(default_factory=Tree)
     stage: str = ""
     signalled: set[tuple[ProcessId, int]] = field(default_factory=set)
@@ -176,7 +177,7 @@ def _signal(ending: Ending, now: float, world: World) -> None:
     first = ending.stage == "" and bool(ending.harness & members)
     if first or (ending.stage == _ASKED and ending.harness & members and now < ending.grace / 2):
         ending.stage = _ASKED
-        _send(ending, ending.harness & members, signal.SIGTERM, world)
+        _send(ending, ending.harness & members, ending.stop, world)
     else:
         ending.stage = _SWEPT
         _send(ending, members, signal.SIGTERM, world)

@@ -179,8 +179,10 @@ class Policy:
     #: Whether an agent that ended by itself goes on with its conversation, and how long a resumed one is watched (seconds).
     resume_on_respawn: bool = True
     resume_probe_seconds: float = 2.0
-    #: The harnesses that can take up a conversation again, and what each needs to end well (seconds), where it says so.
+    #: The harnesses that can take up a conversation again, and those whose command line has a place for a first prompt.
     resumable: frozenset[str] = frozenset()
+    prompted: frozenset[str] = frozenset()
+    #: What a harness needs to end well (seconds), where it says so.
     harness_grace: Mapping[str, float] = field(default_factory=dict)
     #: Logins whose comments are passed on to agents, in lower case.
     authorized_users: frozenset[str] = frozenset()

@@ -56,7 +56,6 @@ def end_of(
     ends_something = (kill or remove) and sighting.state != NO_PANE
     if ends_something and view.tree.includes_self:
         return Held(subject.ref, "loopctl itself runs inside this session: run it from elsewhere")
-    grace = desired.ensure.grace
     after = After(
         phase=ending.phase,
         status=CLOSED_STATUS,
@@ -64,12 +63,19 @@ def end_of(
         pane=ending.pane,
         input="off" if ending.pane in {DEAD, LIVE} else "",
         kill_harness=kill or remove,
-        grace=policy.harness_kill_grace_seconds if grace is None else grace,
+        grace=_grace(desired, view.record.harness, policy),
         # What a retained pane shows was written down when it was closed.
         transcript="" if ending.verb == REAP and view.record.transcript else desired.ensure.transcript or KEPT,
     )
     reason = why(subject, observation)
     return action_of(ending.verb, subject, desired, before_of(view, sighting), after, reason, observation)
+
+
+def _grace(desired: Desired, harness: str, policy: Policy) -> float:
+    """What the rule says, else what the harness needs, else what holds for all."""
+    if desired.ensure.grace is not None:
+        return desired.ensure.grace
+    return policy.harness_grace.get(harness, policy.harness_kill_grace_seconds)
 
 
 def _ending(view: SessionView, sighting: Sighting, remove: bool, kill: bool) -> _Ending | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,12 @@ def test_the_defaults_of_the_schema_are_those_of_the_model() -> None:
     assert tmux["killHarnessOnClose"]["default"] == model.kill_harness_on_close
     assert tmux["harnessKillGraceSeconds"]["default"] == model.harness_kill_grace_seconds
     assert tmux["remainOnExit"]["default"] == model.remain_on_exit
-    assert schema("config")["$defs"]["routing"]["properties"]["defaultHarness"]["default"] == model.default_harness
+    assert tmux["resumeOnRespawn"]["default"] == model.resume_on_respawn
+    assert tmux["resumeProbeSeconds"]["default"] == model.resume_probe_seconds
+    routing = schema("config")["$defs"]["routing"]["properties"]
+    assert routing["defaultHarness"]["default"] == model.default_harness
+    assert routing["maxConcurrentSessions"]["default"] == model.max_concurrent_sessions
+    assert schema("config")["properties"]["polling"]["properties"]["maxRetries"]["default"] == model.max_retries
 
 
 def test_an_empty_config_is_one(tmp_path: Path, env: dict[str, str]) -> None:
@@ -88,15 +94,18 @@ FULL = """\
 state: {root: ~/st, machine: desk}
 tmux: {socket: run/t.sock, historyLimit: 0, timeoutSeconds: 2}
 harnesses:
-  fake: {argv: [sh, agent.sh], env: {A: "1"}, passEnv: [TOKEN]}
+  fake: {argv: [sh, agent.sh], env: {A: "1"}, passEnv: [TOKEN], resumeArgv: [sh, again.sh], versionArgv: [sh, -c, echo 1], stopSignal: INT, graceSeconds: 0}
   bare: {argv: [x]}
 routing:
   defaultHarness: fake
   spawnWorkdir: work
   harnessArgs: {claude: [--verbose]}
-  tmux: {keepSessionOnClose: false, killHarnessOnClose: false, harnessKillGraceSeconds: 0, remainOnExit: false}
+  authorizedUsers: [Octo, HUBOT]
+  maxConcurrentSessions: 7
+  tmux: {keepSessionOnClose: false, killHarnessOnClose: false, harnessKillGraceSeconds: 0, remainOnExit: false, resumeOnRespawn: false, resumeProbeSeconds: 0}
 polling:
   intervalSeconds: 5
+  maxRetries: 1
   sources:
     - {items: ../items.yaml}
     - {provider: github, repos: [octo/app, ghe.corp/octo/app], monitor: {issues: false}, ghBinary: /usr/bin/gh}
@@ -113,10 +122,20 @@ def test_everything_that_is_said_is_taken_and_zero_and_false_are_said(tmp_path: 
     assert (config.state_root, config.machine, config.history_limit) == ("/h/st", "desk", 0)
     assert (config.socket, config.tmux_timeout_seconds) == (str(tmp_path / "run/t.sock"), 2.0)
     assert config.harnesses == {
-        "fake": HarnessConfig(("sh", "agent.sh"), {"A": "1"}, ("TOKEN",)),
+        "fake": HarnessConfig(
+            ("sh", "agent.sh"), {"A": "1"}, ("TOKEN",), ("sh", "again.sh"), ("sh", "-c", "echo 1"), "INT", 0.0
+        ),
         "bare": HarnessConfig(("x",)),
     }
-    assert config.policy == Policy(False, False, 0.0, False, "fake", spare=())
+    assert replace(config.policy, templates={}) == Policy(
+        *(False, False, 0.0, False, "fake"),
+        spare=(),
+        max_concurrent_sessions=7,
+        max_retries=1,
+        resume_on_respawn=False,
+        resume_probe_seconds=0.0,
+        authorized_users=frozenset({"octo", "hubot"}),
+    )
     assert (config.spawn_workdir, config.harness_args) == (str(tmp_path / "work"), {"claude": ("--verbose",)})
     label = "the-loop: auto-execute"
     assert config.sources == (
@@ -130,6 +149,41 @@ def test_everything_that_is_said_is_taken_and_zero_and_false_are_said(tmp_path: 
         0.0,
         5.0,
     )
+
+
+TEMPLATE = """\
+You work on {{ item.ref }}.
+{%- if nothing %} {{ itm }} {% endif %}
+"""
+
+
+def test_templates_of_ones_own(tmp_path: Path, env: dict[str, str]) -> None:
+    (tmp_path / "start.j2").write_text("Work on {{ item.ref }}!\n")
+    (tmp_path / "say.j2").write_text("{{ comment.author }}: {{ comment.body | fenced }}\n")
+    found = loaded(tmp_path, env, "templates: {start: start.j2, delivery: ./say.j2}").policy.templates
+    facts = {"item": {"ref": "r"}, "comment": {"author": "a", "body": "b"}}
+    assert found["start"](facts) == "Work on r!"
+    assert found["delivery"](facts) == "a: ```\nb\n```"
+    assert found["start"].names == {"item"}
+    assert set(found) == {"start", "delivery", "comment_running", "comment_ended"}
+
+
+def test_what_is_wrong_with_templates_is_said_with_their_lines(tmp_path: Path, env: dict[str, str]) -> None:
+    (tmp_path / "a.j2").write_text(TEMPLATE)
+    (tmp_path / "b.j2").write_text("\n{{ comment }}")
+    (tmp_path / "c.j2").write_text("fine\n\n{% for %}")
+    text = "templates: {start: a.j2, delivery: b.j2, commentRunning: b.j2, commentEnded: c.j2}"
+    problems = problems_of(lambda: loaded(tmp_path, env, text))
+    assert [(Path(p.source).name, p.line, p.column) for p in problems] == [
+        ("a.j2", 2, 1),
+        ("a.j2", 2, 1),
+        ("b.j2", 2, 1),
+        ("c.j2", 3, 1),
+    ]
+    assert problems[0].message == "'itm' is not defined"
+    assert problems[0].hint == "did you mean 'item'?"
+    assert problems[0].text.startswith("{%- if nothing")
+    assert problems[2].hint == "this template knows item, session"
 
 
 def test_relative_paths_count_from_the_project(tmp_path: Path, env: dict[str, str]) -> None:
@@ -165,9 +219,9 @@ collaborators: []
 
 def test_keys_without_a_meaning_are_named_in_a_warning(tmp_path: Path, env: dict[str, str]) -> None:
     warnings = loaded(tmp_path, env, THE_LOOP).warnings
-    assert len(warnings) == 9
+    assert len(warnings) == 7
     assert warnings[0] == "line 3 webhooks.ghWebhook.pidfile"
-    assert "line 9 webhooks.ghWebhook.routing.tmux.resumeOnRespawn" in warnings
+    assert "line 8 webhooks.ghWebhook.routing.runner" in warnings
 
 
 @pytest.mark.parametrize(
@@ -186,6 +240,9 @@ def test_keys_without_a_meaning_are_named_in_a_warning(tmp_path: Path, env: dict
         ("polling: {sources: [{provider: items}]}", (1, 21, "an item of sources has no 'items'"), ""),
         ("polling: {sources: [{label: x}]}", (1, 21, "an item of sources has no 'provider'"), ""),
         ("polling: {sources: [{provider: github, repos: [app]}]}", (1, 48, "an item of repos must be a repository such as octo/app"), ""),
+        ("harnesses: {a: {stopSignal: KILL}}", (1, 17, "stopSignal is 'KILL', not one of: TERM, INT, HUP"), ""),
+        ("templates: {strat: x}", (1, 13, "unknown key 'strat'"), "did you mean 'start'?"),
+        ("templates: {start: /none/x.j2}", (1, 13, "there is no file /none/x.j2"), ""),
         ("harnesses: {a: {env: {A: 1}}}", (1, 23, "A must be text, not a number"), "quote it"),
         ("tmux: {socket: /" + "x" * 200 + "}", (1, 8, "the path of the tmux socket is longer than 103 bytes: /" + "x" * 200), "set tmux.socket to a shorter path"),
         ("state:", (1, 1, "state has no value; it must be a mapping"), ""),

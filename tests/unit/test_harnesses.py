@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,16 @@ class Settings:
     argv: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     pass_env: tuple[str, ...] = ()
+    resume_argv: tuple[str, ...] = ()
+    version_argv: tuple[str, ...] = ()
+    stop_signal: str = "TERM"
+    grace_seconds: float | None = None
+
+
+def script(program: Path, text: str = "") -> Path:
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    return program
 
 
 @pytest.fixture
@@ -28,8 +39,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
     for name in (*BUILT_IN, "agent"):
         program = tmp_path / "bin" / name
         program.parent.mkdir(exist_ok=True)
-        program.write_text("#!/bin/sh\n")
-        program.chmod(0o755)
+        script(program)
     return {"PATH": str(tmp_path / "bin"), "API_KEY": "k", "HOME": "/h"}
 
 
@@ -47,9 +57,9 @@ def argv_of(template: tuple[str, ...], environ: Mapping[str, str], prompt: str, 
         ("codex", "do it", ["--", "do it"]),
         ("codex", "-c x=y", ["--", "-c x=y"]),
         ("codex", "", []),
-        ("gemini", "do it", ["--prompt-interactive=do it"]),
-        ("gemini", "--yolo", ["--prompt-interactive=--yolo"]),
-        ("gemini", "", []),
+        ("gemini", "do it", ["--session-id", "s-1", "--prompt-interactive=do it"]),
+        ("gemini", "--yolo", ["--session-id", "s-1", "--prompt-interactive=--yolo"]),
+        ("gemini", "", ["--session-id", "s-1"]),
     ],
 )
 def test_built_in(name: str, prompt: str, wanted: list[str], environ: dict[str, str], tmp_path: Path) -> None:
@@ -104,7 +114,7 @@ def test_session_ids(session: str, environ: dict[str, str]) -> None:
 
 def test_new_session_ids_are_made_where_they_have_a_place(environ: dict[str, str]) -> None:
     harnesses = build_harnesses({"own": Settings(("agent", "--id={session_id}"))}, environ)
-    for name in ("claude", "own"):
+    for name in ("claude", "gemini", "own"):
         first, second = (harnesses[name].new_session_id() for _ in range(2))
         assert first != second
         assert str(uuid.UUID(first)) == first
@@ -197,3 +207,124 @@ def test_a_prompt_holds_nothing_that_a_plan_does_not_show(environ: dict[str, str
 @given(st.text())
 def test_what_is_given_and_what_is_shown_differ_by_layout_only(text: str) -> None:
     assert clean(plain(text)) == clean(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt", "wanted"),
+    [
+        ("claude", "go on", ["--resume", "s-1", "--", "go on"]),
+        ("claude", "", ["--resume", "s-1"]),
+        ("codex", "--yes", ["resume", "s-1", "--", "--yes"]),
+        ("codex", "", ["resume", "s-1"]),
+        ("gemini", "go on", ["--resume", "s-1", "--prompt-interactive=go on"]),
+    ],
+)
+def test_built_in_programs_go_on(
+    name: str, prompt: str, wanted: list[str], environ: dict[str, str], tmp_path: Path
+) -> None:
+    harness = build_harnesses({}, environ)[name]
+    assert harness.resumes
+    assert harness.resume_argv(prompt, "s-1") == (str(tmp_path / "bin" / name), *wanted)
+
+
+def test_going_on_has_a_template_of_its_own(environ: dict[str, str]) -> None:
+    settings = Settings(("agent", "{prompt}"), resume_argv=("agent", "-r={session_id}", "{prompt}"))
+    harness = build_harnesses({"own": settings}, environ, {"own": ("-q",)})["own"]
+    assert harness.resume_argv("p", "s-1")[1:] == ("-q", "-r=s-1", "p")
+
+
+def test_a_conversation_that_is_not_known_is_not_gone_on_with(environ: dict[str, str]) -> None:
+    assert build_harnesses({}, environ)["codex"].resume_argv("p", "") == ()
+
+
+def test_whoever_changes_how_a_program_starts_says_how_it_goes_on(environ: dict[str, str]) -> None:
+    harness = build_harnesses({"claude": Settings(("claude", "--safe", "{prompt}"))}, environ)["claude"]
+    assert not harness.resumes
+    assert harness.resume_argv("p", "s-1") == ()
+
+
+@pytest.mark.parametrize("session", ["-x", "a b", "../x", "$(x)", "x" * 129])
+def test_only_a_session_id_is_gone_on_with(session: str, environ: dict[str, str]) -> None:
+    with pytest.raises(StateError, match="is no session id of harness claude"):
+        build_harnesses({}, environ)["claude"].resume_argv("p", session)
+
+
+def test_who_takes_a_prompt(environ: dict[str, str]) -> None:
+    harnesses = build_harnesses({"own": Settings(("agent", "-q"))}, environ)
+    assert {name for name, harness in harnesses.items() if harness.takes_prompt} == set(BUILT_IN)
+
+
+def test_how_it_is_asked_to_end(environ: dict[str, str]) -> None:
+    harnesses = build_harnesses({"own": Settings(("agent",), stop_signal="INT", grace_seconds=20.0)}, environ)
+    assert (harnesses["own"].stop_signal, harnesses["own"].grace_seconds) == (signal.SIGINT, 20.0)
+    assert (harnesses["claude"].stop_signal, harnesses["claude"].grace_seconds) == (signal.SIGTERM, None)
+
+
+def asked(tmp_path: Path, text: str, **settings: object) -> CommandHarness:
+    """A harness whose version is answered by a script."""
+    script(tmp_path / "agent", text)
+    given = Settings(("agent",), version_argv=("agent", "version"), **settings)  # type: ignore[arg-type]
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "GITHUB_TOKEN": "job", "KEY": "k"}
+    return build_harnesses({"own": given}, environ, base_env={"HOME": "/h"})["own"]
+
+
+def test_the_version_is_asked_once(tmp_path: Path) -> None:
+    harness = asked(tmp_path, f'echo "$1" >>{tmp_path}/asked; echo warning; echo "agent 1.2"')
+    assert [harness.check(), harness.check(), harness.version()] == ["", "", "agent 1.2"]
+    assert (tmp_path / "asked").read_text() == "version\n"
+
+
+def test_a_version_that_does_not_come_is_said_in_one_line_and_not_asked_for_again_at_once(tmp_path: Path) -> None:
+    harness = asked(tmp_path, f"echo x >>{tmp_path}/asked; echo first >&2; echo 'no such library' >&2; exit 127")
+    said = {harness.check(), harness.check()}
+    assert said == {"harness own: `agent version` failed with 127: no such library"}
+    assert (tmp_path / "asked").read_text() == "x\n"
+
+
+def test_a_version_is_asked_for_again_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = asked(tmp_path, "exit 1")
+    assert harness.check()
+    script(tmp_path / "agent", "echo 2")
+    monkeypatch.setattr("loopctl.adapters.harnesses._BROKEN_FOR", 0.0)
+    harness._broken = ("", 0.0)
+    assert harness.check() == ""
+
+
+def test_a_program_that_says_nothing_of_its_version_is_not_the_one_that_was_meant(tmp_path: Path) -> None:
+    assert asked(tmp_path, "true").check() == "harness own: `agent version` said nothing"
+
+
+def test_a_program_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loopctl.adapters.harnesses.VERSION_TIMEOUT", 0.2)
+    assert asked(tmp_path, "exec sleep 1000").check() == "harness own: `agent version` did not answer within 0.2 s"
+
+
+def test_the_version_is_asked_in_the_agents_own_world(tmp_path: Path) -> None:
+    harness = asked(tmp_path, f"env >{tmp_path}/env; pwd >{tmp_path}/cwd; echo 1", env={"A": "1"}, pass_env=("KEY",))
+    assert harness.check() == ""
+    lines = set((tmp_path / "env").read_text().splitlines())
+    assert {"HOME=/h", "A=1", "KEY=k"} <= lines
+    assert not any(line.startswith("GITHUB_TOKEN") for line in lines)
+    assert (tmp_path / "cwd").read_text() == "/\n"
+
+
+def test_a_program_that_does_not_exist_fails_its_check(environ: dict[str, str]) -> None:
+    message = "harness own: there is no program 'nobody' on the PATH"
+    assert build_harnesses({"own": Settings(("nobody",))}, environ)["own"].check() == message
+
+
+@pytest.mark.parametrize(
+    ("settings", "asks"),
+    [
+        (Settings(), True),
+        (Settings(("claude", "--safe")), True),
+        (Settings(("agent",)), False),
+        (Settings(("agent",), version_argv=("claude", "-v")), True),
+    ],
+)
+def test_a_built_in_program_knows_how_to_say_its_version(
+    settings: Settings, asks: bool, environ: dict[str, str], tmp_path: Path
+) -> None:
+    script(tmp_path / "bin" / "claude", 'echo "$1"')
+    said = build_harnesses({"claude": settings}, environ)["claude"].version()
+    assert said == (settings.version_argv or ("", "--version" if asks else ""))[1]

@@ -124,7 +124,7 @@ def test_two_are_equal_when_they_say_the_same_of_the_same_variables() -> None:
         "{{ range(100000) }}",
         "{{ lipsum() }}",
         "{{ namespace(x=1) }}",
-        "{{ big }}{{ big }}",
+        "{{ big }}{{ big }}{{ big }}{{ big }}",
         "{{ big ~ big }}",
         "{{ [big, big] }}",
         "{% for c in big %}{% endfor %}",
