@@ -16,9 +16,10 @@ import _signal  # type: ignore[import-not-found] # signal makes enumerations, wh
 import posix
 import sys
 
-PANE_NAME = "loopctl:pane"
-# With the agent's number behind it, 15 bytes at most: what fits into the name of a process.
-NAME = "loopctl:"
+# Without a word of loopctl or Python: who ends those by name does not mean these.
+PANE_NAME = "keeper:pane"
+# With the agent's number behind it, at most the 15 bytes that fit into the name of a process.
+NAME = "keeper:"
 
 _CHILD_SUBREAPER = 36
 _DUMPABLE = 4
@@ -194,8 +195,7 @@ def _environ() -> dict[bytes, bytes]:
 
 
 def _rename(name: str) -> None:
-    """Under which name and command line this process is shown: an agent that ends `python` or its own kind by name does not
-    mean this one."""
+    """Set under which name and command line this process is shown."""
     try:
         with open("/proc/self/comm", "wb", 0) as file:
             file.write(name.encode())

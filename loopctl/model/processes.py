@@ -23,7 +23,7 @@ ALWAYS_SPARED = (
 )
 
 #: How the two processes above a contained agent are named; the keeper has its agent's number behind it.
-_KEEPER = "loopctl:"
+_KEEPER = "keeper:"
 
 # A script shows as one of these; its own name is then the second word.
 _INTERPRETERS = ("python*", "node", "nodejs", "bun", "deno", "ruby", "perl", "sh", "bash", "dash", "zsh", "ksh", "java")

@@ -228,11 +228,11 @@ class Box:
 
     def processes(self) -> dict[int, str]:
         """The live processes of this box's agents, known by its tag in environment or arguments: pid -> command line."""
-        return {pid: line for pid, line in self._tagged().items() if not line.startswith("loopctl:")}
+        return {pid: line for pid, line in self._tagged().items() if not line.startswith("keeper:")}
 
     def keepers(self) -> dict[int, str]:
         """The live processes that stand between tmux and this box's agents."""
-        return {pid: line for pid, line in self._tagged().items() if line.startswith("loopctl:")}
+        return {pid: line for pid, line in self._tagged().items() if line.startswith("keeper:")}
 
     def _tagged(self) -> dict[int, str]:
         found = {}

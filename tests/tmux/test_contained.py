@@ -124,8 +124,8 @@ def test_the_agent_has_the_pane_its_keys_and_its_name(one: Contained) -> None:
     one.shows("heard hello")
     front, keeper = sorted(one.keepers(), key=lambda row: row.id.pid != one.pane.pid)
     assert (front.id.pid, keeper.ppid) == (one.pane.pid, front.id.pid)
-    # Nothing is left of Python in what they are called: an agent may end all `python` there is.
-    assert [row.argv for row in (front, keeper)] == [("loopctl:pane",), (f"loopctl:{one.agent}",)]
+    # No word of Python or loopctl in what they are called: an agent may end all `python` there is, a person all `loopctl`.
+    assert [row.argv for row in (front, keeper)] == [("keeper:pane",), (f"keeper:{one.agent}",)]
 
 
 def test_a_shell_stops_and_continues_its_jobs(one: Contained) -> None:

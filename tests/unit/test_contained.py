@@ -23,8 +23,8 @@ def process(pid: int, ppid: int, *, sid: int = 0, pgid: int = 0, name: str = "sh
     return ProcessInfo(ProcessId(pid, f"s{pid}"), ppid, pgid or pid, sid or pid, AGENT, 1000, name, (name,), **more)  # type: ignore[arg-type]
 
 
-FRONT_ROW = process(PANE, SERVER, sid=PANE, name="loopctl:pane", mark=MARK, pane=TMUX)
-KEEPER_ROW = process(KEEPER, PANE, sid=PANE, name=f"loopctl:{AGENT}", mark=MARK, pane=TMUX)
+FRONT_ROW = process(PANE, SERVER, sid=PANE, name="keeper:pane", mark=MARK, pane=TMUX)
+KEEPER_ROW = process(KEEPER, PANE, sid=PANE, name=f"keeper:{AGENT}", mark=MARK, pane=TMUX)
 AGENT_ROW = process(AGENT, KEEPER, sid=PANE, name="claude", mark=MARK, pane=TMUX)
 BARE = process(110, KEEPER, name="daemon")
 
@@ -79,7 +79,7 @@ def contained(*, exited: bool = False) -> tuple[FakeWorld, SimRecord, dict[str, 
     record = world.session("demo/app#1")
     assert record.process
     front = world.machine.processes[record.process.pid]
-    front.row = replace(front.row, name="loopctl:pane")
+    front.row = replace(front.row, name="keeper:pane")
     machine, row = world.machine, front.row
 
     def below(parent: SimProcess, name: str) -> SimProcess:
@@ -87,9 +87,9 @@ def contained(*, exited: bool = False) -> tuple[FakeWorld, SimRecord, dict[str, 
             name, parent=parent.id.pid, session=row.sid, mark=record.id, pane=row.pane, owner=record.id
         )
 
-    keeper = below(front, "loopctl:0")
+    keeper = below(front, "keeper:0")
     agent = below(keeper, "claude")
-    keeper.row = replace(keeper.row, name=f"loopctl:{agent.id.pid}")
+    keeper.row = replace(keeper.row, name=f"keeper:{agent.id.pid}")
     bare = machine.spawn("daemon", parent=keeper.id.pid, habit=STUBBORN, owner=record.id)
     if exited:
         machine.end(agent.id.pid)
