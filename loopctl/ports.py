@@ -38,6 +38,10 @@ class Provider(Protocol):
         """The comments on these items, the oldest first, whole or Unknown; an answer for every ref that was asked. Never raises."""
         ...
 
+    def mute(self) -> str:
+        """Why nobody can comment on the items of this provider, "" where one can."""
+        ...
+
     def comment(self, ref: WorkItemRef, key: str, text: str) -> Fact[str]:
         """Leave one comment on the item, or update the one of ours that carries this key; its URL.
 
@@ -270,11 +274,9 @@ class Harness(Protocol):
     """How one agent program is started and ended."""
 
     name: str
-    #: The number of the signal that asks it to end.
-    stop_signal: int
 
     def check(self) -> str:
-        """Why it cannot be started (no such program, its version does not answer), in one line, or "". Its own answer is remembered."""
+        """Why it cannot be started (no such program, its version does not answer), or "". Asked once a run."""
         ...
 
     def resume_argv(self, prompt: str, session_id: str) -> tuple[str, ...]:

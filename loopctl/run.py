@@ -12,7 +12,7 @@ from loopctl.model.observed import Observation
 from loopctl.model.plan import Outcome, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import RUN, Playbook
-from loopctl.observe import answered, ask, discover, observe
+from loopctl.observe import answered, ask, discover, muted, observe
 from loopctl.planner import diff, resolve, undecided
 from loopctl.ports import World
 
@@ -37,6 +37,8 @@ def look(
         observation = _limited(observation, limit)
     if told:
         observation = answered(observation, {ref: Known(item) for ref, item in told.items()})
+    if any(rule.ensure.comment for play in playbook.plays for rule in play.rules):
+        observation = replace(observation, mute=muted(world, observation))
     wanted = undecided(playbook, observation)
     return ask(world, observation, wanted) if wanted else observation
 

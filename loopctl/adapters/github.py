@@ -10,7 +10,8 @@ from loopctl.adapters.github_answer import NOT_FOUND, PROVIDER
 from loopctl.adapters.github_api import GitHubApi, Tally
 from loopctl.adapters.github_query import Want
 from loopctl.adapters.github_reply import Failure, http_failure
-from loopctl.model.facts import OUTSIDE, REFUSED, Fact, Known, Unknown
+from loopctl.adapters.github_say import say
+from loopctl.model.facts import OUTSIDE, Fact, Known, Unknown
 from loopctl.model.items import WorkItem
 from loopctl.model.observed import QUESTIONS_KEPT, Question
 from loopctl.model.refs import DEFAULT_HOSTS, WorkItemRef
@@ -101,9 +102,16 @@ class GitHub:
         """The comments on these items."""
         return {ref: Unknown("comments are not read yet") for ref in refs}
 
+    def mute(self) -> str:
+        """GitHub takes comments."""
+        return ""
+
     def comment(self, ref: WorkItemRef, key: str, text: str) -> Fact[str]:
         """Post a comment, or update ours."""
-        return Unknown("comments are not posted yet", REFUSED)
+        tally = Tally()
+        fact = say(self._api, ref, key, text, tally)
+        self._note(f"our comment on {ref}", 1, tally)
+        return fact
 
     def describe(self) -> str:
         """The host, the repositories and the label."""

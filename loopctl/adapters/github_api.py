@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from loopctl.adapters import shell
@@ -80,17 +80,17 @@ class GitHubApi:
         """Make the environment once."""
         self._env = gh_env(self.env)
 
-    def graphql(self, query: Query, tally: Tally) -> Answer | Failure:
-        """Ask a query. Never raises."""
+    def graphql(self, query: Query, tally: Tally, *, once: bool = False) -> Answer | Failure:
+        """Ask a query, or send a mutation (`once`: it is not sent again where it may have been carried out). Never raises."""
         if refused := self._refused():
-            return refused
+            return replace(refused, refused=True)
 
         def call() -> Answer | Failure:
             # By stdin: argv is public.
             done = self._run(["graphql", *_HEADERS, "--input", "-"], query.body, tally)
             return done if isinstance(done, Failure) else read_reply(*done, self.host)
 
-        answer = self._patiently(call)
+        answer = self._patiently(call, once=once)
         if isinstance(answer, Answer):
             tally.add(answer.budget)
             self._count(answer.budget)
@@ -125,7 +125,7 @@ class GitHubApi:
         http = read_http(done.stdout)
         return gh_failure(done.code, done.stderr, self.host) if http is None else (http, done.code, done.stderr)
 
-    def _patiently(self, call: Callable[[], Answer | Failure]) -> Answer | Failure:
+    def _patiently(self, call: Callable[[], Answer | Failure], *, once: bool) -> Answer | Failure:
         """Make a call, again while patience lasts, and remember a limit that outlasts it."""
         left, tries = self.patience, 0
         while True:
@@ -133,7 +133,8 @@ class GitHubApi:
             if not isinstance(answer, Failure):
                 return answer
             wait = self._wait(answer, tries)
-            if not (answer.transient or answer.limited) or wait > left:
+            again = answer.limited or (answer.transient and not once)
+            if not again or wait > left:
                 return self.limited(answer) if answer.limited else answer
             self.pause(wait)
             left, tries = left - wait, tries + 1

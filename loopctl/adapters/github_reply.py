@@ -12,6 +12,8 @@ _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa1-\ud7ff\ue000-\U0010ffff]+")
 #: What gh says beside the matter.
 _NOTICES = ("A new release of gh is available", "! ")
+#: Kinds of GraphQL errors that say that what was asked for was not done; others leave it open.
+REFUSALS = frozenset({"FORBIDDEN", "INSUFFICIENT_SCOPES", "NOT_FOUND", "UNPROCESSABLE"})
 _PHRASES = {
     403: "Forbidden",
     404: "Not Found",
@@ -28,8 +30,8 @@ class Failure:
     """No answer that can be trusted.
 
     `stop` says that asking on would fail as well (or do harm), `limited` that a rate limit was met, `transient` that the
-    same call may well succeed soon, `old_server` that the server does not know a part of the query. `retry_after` is in
-    seconds, `reset_at` in seconds since the epoch, where the answer names them.
+    same call may well succeed soon, `old_server` that the server does not know a part of the query, `refused` that what was
+    asked for was certainly not done. `retry_after` is in seconds, `reset_at` in seconds since the epoch, where the answer names them.
     """
 
     reason: str
@@ -37,6 +39,7 @@ class Failure:
     transient: bool = False
     limited: bool = False
     old_server: bool = False
+    refused: bool = False
     retry_after: int | None = None
     reset_at: int | None = None
 
@@ -117,11 +120,17 @@ def http_failure(http: Http, host: str) -> Failure:
             _limited(reason),
             stop=True,
             limited=True,
+            refused=True,
             retry_after=_seconds(http, "retry-after"),
             reset_at=_seconds(http, "x-ratelimit-reset") if spent else None,
         )
     transient = http.status in (500, 502, 503, 504)
-    return Failure(reason + _remedy(http, message, host), stop=http.status in (401, 403), transient=transient)
+    return Failure(
+        reason + _remedy(http, message, host),
+        stop=http.status in (401, 403),
+        transient=transient,
+        refused=400 <= http.status < 500 and http.status != 408,
+    )
 
 
 def login_remedy(host: str) -> str:
@@ -184,7 +193,13 @@ def _graphql(document: Mapping[str, object], code: int, stderr: str) -> Answer |
         reason = f"GitHub: {whole.message or 'the query failed'}"
         limited = "RATE_LIMIT" in whole.type or "rate limit" in whole.message.lower()
         unknown = any(_names_unknown(error) for error in listed)
-        return Failure(_limited(reason) if limited else reason, stop=limited, limited=limited, old_server=unknown)
+        return Failure(
+            _limited(reason) if limited else reason,
+            stop=limited,
+            limited=limited,
+            old_server=unknown,
+            refused=limited or unknown or whole.type in REFUSALS,
+        )
     if not isinstance(data, dict):
         return Failure("GitHub: an answer without data")
     if code != 0 and not errors:

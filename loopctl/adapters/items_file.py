@@ -64,9 +64,13 @@ class ItemsFile:
         """A file has no comments."""
         return {ref: Known(()) for ref in refs}
 
-    def comment(self, ref: WorkItemRef, key: str, text: str) -> Fact[str]:
+    def mute(self) -> str:
         """A file takes no comments."""
-        return Unknown(f"{ref} is in a file, where nobody can comment", REFUSED)
+        return "work items in a file take no comments"
+
+    def comment(self, ref: WorkItemRef, key: str, text: str) -> Fact[str]:
+        """Refused."""
+        return Unknown(self.mute(), REFUSED)
 
     def describe(self) -> str:
         """The file and the label."""

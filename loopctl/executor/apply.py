@@ -7,11 +7,25 @@ from dataclasses import replace
 from loopctl.errors import StaleError
 from loopctl.executor import limits
 from loopctl.executor.close import close_all
+from loopctl.executor.comment import comment_all, promise
 from loopctl.executor.guard import doubt, moved, of_another_world
 from loopctl.executor.pause import pause_all
 from loopctl.executor.start import start_all
 from loopctl.model.observed import NOT_ASKED, Observation, Subject
-from loopctl.model.plan import CHANGED, ENDINGS, FAILED, RECORD, STALE, START, Action, Held, Outcome, Plan, Result
+from loopctl.model.plan import (
+    CHANGED,
+    COMMENT,
+    ENDINGS,
+    FAILED,
+    RECORD,
+    STALE,
+    START,
+    Action,
+    Held,
+    Outcome,
+    Plan,
+    Result,
+)
 from loopctl.model.sessions import SessionRecord, SessionView
 from loopctl.observe import ask, observe
 from loopctl.ports import World
@@ -57,6 +71,7 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
     endings: dict[int, tuple[Action, SessionView]] = {}
     records: dict[int, tuple[Action, SessionRecord]] = {}
     starts: dict[int, tuple[Action, Subject]] = {}
+    comments: dict[int, Action] = {}
     for index, action in enumerate(plan.actions):
         subject = _subject(action, observation)
         reason = "its record is not there any more" if subject is None else ""
@@ -64,15 +79,18 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
         if subject is None or (not unsure and (reason := moved(action, subject, observation))):
             results[index] = Result(action, STALE, reason)
         elif unsure:
-            held.append(Held(action.ref, unsure))
+            held += [] if (doubtful := Held(action.ref, unsure)) in held else [doubtful]
         elif action.verb in ENDINGS and subject.session:
             endings[index] = (action, subject.session)
         elif action.verb == RECORD and subject.record:
             records[index] = (action, subject.record)
         elif action.verb == START:
             starts[index] = (action, subject)
+        elif action.verb == COMMENT:
+            comments[index] = action
         else:
             results[index] = Result(action, FAILED, f"this version cannot carry out {action.verb!r}")
+    promise(list(comments.values()), world)
     results |= zip(endings, close_all(list(endings.values()), world), strict=True) if endings else {}
     results |= zip(records, pause_all(list(records.values()), world), strict=True) if records else {}
     if starts and world.interrupted():
@@ -81,6 +99,7 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
         }
     elif starts:
         results |= zip(starts, start_all(list(starts.values()), world), strict=True)
+    results |= zip(comments, comment_all(list(comments.values()), list(results.values()), world), strict=True)
     return [results[index] for index in sorted(results)], held
 
 

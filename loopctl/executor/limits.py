@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from loopctl.errors import RefusedError
-from loopctl.model.plan import ENDINGS, Plan
+from loopctl.model.plan import COMMENT, DELIVER, ENDINGS, Action, Plan
 from loopctl.model.text import plural
 
 #: Fractions say nothing of small numbers: they are measured from this many endings on.
@@ -12,11 +14,11 @@ SMALLEST_FRACTION_SET = 4
 
 def excess(plan: Plan, max_changes: int | None = None) -> str:
     """Why the plan is over a limit, or "". `max_changes` is an explicit count for this run and replaces both limits."""
-    changes = len(plan.actions)
+    changes = len(_changes(plan.actions))
     if max_changes is not None:
         return f"{plural(changes, 'change')}, --max-changes is {max_changes}" if changes > max_changes else ""
     for scope in plan.plays:
-        mine = [action for action in plan.actions if action.play == scope.name]
+        mine = [action for action in _changes(plan.actions) if action.play == scope.name]
         if len(mine) > scope.limits.max_changes:
             return f'{plural(len(mine), "change")}, max_changes of "{scope.name}" is {scope.limits.max_changes}'
         endings = sum(action.verb in ENDINGS and bool(action.before.processes) for action in mine)
@@ -39,4 +41,12 @@ def check(plan: Plan, max_changes: int | None = None) -> None:
 
 def way_on(plan: Plan) -> str:
     """The words that let this very plan pass."""
-    return f"if that is what you want, say so with --max-changes {len(plan.actions)}"
+    return f"if that is what you want, say so with --max-changes {len(_changes(plan.actions))}"
+
+
+def _changes(actions: Sequence[Action]) -> list[Action]:
+    """What a limit counts: a comment that goes with a change of its session is a part of that one, and to tell an agent something
+    changes no session."""
+    counted = [a for a in actions if a.verb != DELIVER]
+    changed = {(a.ref, a.guard.record_id) for a in counted if a.verb != COMMENT}
+    return [a for a in counted if a.verb != COMMENT or (a.ref, a.guard.record_id) not in changed]

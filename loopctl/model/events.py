@@ -22,6 +22,8 @@ EVENT_TYPES: Mapping[str, str] = MappingProxyType(
         "session.paused": "A session was paused: no deliveries, no restart.",
         "session.resumed": "A paused session was made active again.",
         "plan.created": "A plan was made; counts by verb, held and unchanged.",
+        "comment.posted": "A comment of ours stands on the item, new or brought up to date; key is the state that it tells of.",
+        "comment.failed": "A comment could not be posted; reason says why.",
         "apply.started": "An apply began to act.",
         "apply.finished": "An apply ended; counts by status.",
         "action.changed": "An action was carried out and verified.",

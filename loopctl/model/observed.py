@@ -77,6 +77,7 @@ class Observation:
     `foreign` are records of other machines, which are out of scope. `alive_beside` counts the live sessions that a limit
     left out: fractions are measured against them too. `in_session` are all items with an open session, those included.
     `threads` are the comments on the items that were asked about, the oldest first; `workspaces` by path what the worktrees show.
+    `mute` are items on which nobody can comment, and why.
     """
 
     machine: str
@@ -92,6 +93,7 @@ class Observation:
     talk: Talk = field(default_factory=Talk)
     threads: Mapping[WorkItemRef, Fact[tuple[Comment, ...]]] = field(default_factory=dict)
     workspaces: Mapping[str, Fact[Workspace]] = field(default_factory=dict)
+    mute: Mapping[WorkItemRef, str] = field(default_factory=dict)
 
 
 def known_item(subject: Subject) -> WorkItem | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+
+from loopctl.model.rules import PAUSE, REMOVE, RETAIN, RUN
+from loopctl.model.sessions import SessionRecord
 
 #: In every comment that we post, so that nobody takes it for a person's. Invisible where Markdown is rendered.
 OUR_MARK = "<!-- loopctl:"
@@ -17,6 +21,15 @@ SENDING = "sending"
 DELIVERED = "delivered"
 FAILED_DELIVERY = "failed"
 DELIVERY_STATES = (SENDING, DELIVERED, FAILED_DELIVERY)
+
+#: The states that a comment on the item can tell of (its key), by what `ensure.session` says. Retained and gone are one ending.
+RUNNING_KEY = "running"
+PAUSED_KEY = "paused"
+ENDED_KEY = "ended"
+COMMENT_KEYS = {RUN: RUNNING_KEY, PAUSE: PAUSED_KEY, RETAIN: ENDED_KEY, REMOVE: ENDED_KEY}
+#: What a delivery's id begins with that is our own comment on its way to the item.
+COMMENT_ID = "comment:"
+
 
 #: Where a comment stands: in the conversation, in the text of a review, or beside a line of the change.
 CONVERSATION = "comment"
@@ -81,3 +94,27 @@ class Talk:
     cursors: Mapping[str, datetime] = field(default_factory=dict)
     posted: Mapping[str, tuple[Posted, ...]] = field(default_factory=dict)
     armed: Mapping[str, datetime] = field(default_factory=dict)
+
+
+def digest_of(text: str) -> str:
+    """What tells a comment's text from another one."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def mark_of(session: str, key: str) -> str:
+    """The hidden mark's own part: the same for one session and state each time, and it gives away neither."""
+    return hashlib.sha256(f"{session} {key}".encode()).hexdigest()[:16]
+
+
+def comment_id(key: str, text: str) -> str:
+    """The id under which the ledger counts how often this text was tried."""
+    return f"{COMMENT_ID}{key}:{digest_of(text)}"
+
+
+def speaker_of(id_: str, key: str, records: Mapping[str, SessionRecord]) -> str:
+    """The session whose comment it is: agents that take one another's place keep one comment, and each ending is its own."""
+    seen: set[str] = set()
+    while key != ENDED_KEY and id_ in records and records[id_].resumes and id_ not in seen:
+        seen.add(id_)
+        id_ = records[id_].resumes
+    return id_

@@ -2,6 +2,6 @@
 
 from loopctl.observe.look import observe
 from loopctl.observe.sight import root_of, sight, view_of
-from loopctl.observe.sources import answered, ask, ask_about, discover
+from loopctl.observe.sources import answered, ask, ask_about, discover, hear, muted
 
-__all__ = ["answered", "ask", "ask_about", "discover", "observe", "root_of", "sight", "view_of"]
+__all__ = ["answered", "ask", "ask_about", "discover", "hear", "muted", "observe", "root_of", "sight", "view_of"]

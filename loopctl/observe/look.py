@@ -15,7 +15,7 @@ from loopctl.ports import World
 def observe(world: World) -> Observation:
     """Look at the registry, at each tmux server in use (one call a socket) and at the process table.
 
-    Items are not asked about: their facts are Unknown("not asked"). Raises StateError for an untrustworthy registry.
+    Items are not asked about: their facts are Unknown("not asked"). Raises StateError for an untrustworthy registry or ledger.
     """
     records = world.registry.all()
     here = [record for record in records if record.machine == world.machine]
@@ -41,6 +41,7 @@ def observe(world: World) -> Observation:
         unmanaged=_unmanaged(servers, here),
         foreign=tuple(record for record in records if record.machine != world.machine),
         in_session=frozenset(record.ref for record in here if record.status != CLOSED_STATUS),
+        talk=world.ledger.read(),
     )
 
 

@@ -10,6 +10,7 @@ from loopctl.model.items import ELSEWHERE, ISSUE, MOVED, OPEN, WorkItem
 from loopctl.model.observed import Observation, Question, Subject
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import CLOSED_STATUS
+from loopctl.model.talk import Comment
 from loopctl.ports import Provider, World
 
 
@@ -63,6 +64,25 @@ def ask_about(world: World, refs: Iterable[WorkItemRef]) -> dict[WorkItemRef, Fa
         if mine:
             answers |= _answers(provider, mine)
     return answers | {ref: Unknown(f"no source answers for {ref}", OUTSIDE) for ref in wanted if ref not in answers}
+
+
+def muted(world: World, observation: Observation) -> dict[WorkItemRef, str]:
+    """The items on which nobody can comment, and why."""
+    silent = [(provider, reason) for provider in world.providers if (reason := provider.mute())]
+    refs = {subject.ref for subject in observation.subjects}
+    return {ref: reason for provider, reason in silent for ref in refs if provider.owns(ref)}
+
+
+def hear(world: World, observation: Observation, refs: Iterable[WorkItemRef]) -> Observation:
+    """Read the comments on these items, in bulk, and put them into the observation."""
+    wanted = list(dict.fromkeys(refs))
+    threads: dict[WorkItemRef, Fact[tuple[Comment, ...]]] = {}
+    for provider in world.providers:
+        mine = [ref for ref in wanted if ref not in threads and provider.owns(ref)]
+        given = provider.threads(mine) if mine else {}
+        threads |= {ref: given.get(ref, Unknown(f"{provider.describe()} gave no answer")) for ref in mine}
+    threads |= {ref: Unknown(f"no source answers for {ref}", OUTSIDE) for ref in wanted if ref not in threads}
+    return replace(observation, threads=threads, questions=_questions(world))
 
 
 def _answers(provider: Provider, refs: list[WorkItemRef]) -> Mapping[WorkItemRef, Fact[WorkItem]]:

@@ -8,6 +8,7 @@ from loopctl.model.facts import OUTSIDE
 from loopctl.model.observed import Observation
 from loopctl.model.plan import Action, Held, Plan, PlayScope
 from loopctl.model.rules import PAUSE, RUN, Playbook, Policy
+from loopctl.planner.comments import comment_of
 from loopctl.planner.endings import end_of, pause_of
 from loopctl.planner.links import Stays
 from loopctl.planner.resolve import Resolution, is_for
@@ -47,7 +48,7 @@ def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Obs
         held=tuple(held),
         unchanged=len(calm - busy),
         outside=tuple(ref for ref in dict.fromkeys(outside) if ref not in {action.ref for action in actions}),
-        notes=(*kept, *deaf(resolutions), *notes_of(observation)),
+        notes=(*dict.fromkeys(kept), *deaf(resolutions), *notes_of(observation)),
         problems=tuple(f"{name}: {reason}" for name, reason in sorted(observation.problems.items())),
     )
 
@@ -65,6 +66,9 @@ def _steps(resolution: Resolution, observation: Observation, policy: Policy, sta
     session = _session_step(resolution, observation, policy, starts)
     if session is not None:
         yield session
+    comment = _comment_step(resolution, session, observation, policy)
+    if comment is not None:
+        yield comment
 
 
 def _session_step(resolution: Resolution, observation: Observation, policy: Policy, starts: Starts) -> Step | None:
@@ -76,6 +80,13 @@ def _session_step(resolution: Resolution, observation: Observation, policy: Poli
     if desired.ensure.session == PAUSE:
         return pause_of(resolution.subject, desired, observation)
     return end_of(resolution.subject, desired, observation, policy)
+
+
+def _comment_step(
+    resolution: Resolution, session: Step | None, observation: Observation, policy: Policy
+) -> Step | None:
+    desired = resolution.desired
+    return comment_of(resolution.subject, desired, session, observation, policy) if desired else None
 
 
 def _scopes(playbook: Playbook, observation: Observation) -> tuple[PlayScope, ...]:

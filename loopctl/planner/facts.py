@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 
 from loopctl.model.items import WorkItem
+from loopctl.model.markdown import Markdown
 from loopctl.model.observed import Observation, Subject, known_item
 from loopctl.model.refs import WorkItemRef
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def facts_of(subject: Subject, observation: Observation) -> Mapping[str, object]:
@@ -20,6 +24,18 @@ def facts_of(subject: Subject, observation: Observation) -> Mapping[str, object]
     if subject.session is not None:
         facts["session"] = _session(subject)
     return facts
+
+
+def comment_facts(subject: Subject, session: Mapping[str, object]) -> Mapping[str, object]:
+    """The facts that a comment may tell everybody: no paths, ids, machines, and no time that the comment itself would change.
+
+    Only what cannot be Markdown stands as it is; all else is escaped where it is written.
+    """
+    item = known_item(subject)
+    known = {name: value for name, value in _item(item).items() if name != "updated_at"} if item else {}
+    ref = {**_ref(subject.ref), "ref": Markdown(subject.ref)}
+    name = str(session.get("name", ""))
+    return {"item": known | ref, "session": {**session, "name": Markdown(name) if _NAME.fullmatch(name) else name}}
 
 
 def item_facts(item: WorkItem) -> str:

@@ -11,8 +11,10 @@ from loopctl.model.observed import Observation, Subject
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import ENDS, PAUSE, REMOVE, RETAIN, RUN, Ensure, Play, Playbook, Rule
 from loopctl.model.sessions import ACTIVE, CLOSED_STATUS, GONE, PAUSED_STATUS, RETAINED, RUNNING, UNDEAD
+from loopctl.model.talk import COMMENT_KEYS
 from loopctl.planner.keep import counted
 from loopctl.planner.match import Verdict, matches
+from loopctl.planner.said import comment_is_due
 
 # Quieter wins, and ending is a direction: what is further along wins.
 _FURTHER = {PAUSE: 1, RETAIN: 2, REMOVE: 3}
@@ -78,23 +80,25 @@ class _Asked:
 def _resolve_one(asked: list[_Asked], subject: Subject, observation: Observation) -> list[Resolution]:
     verdicts = [(one, one.verdict(subject, observation)) for one in asked]
     if subject.record is None or subject.record.status != CLOSED_STATUS:
-        return [_resolve_side(verdicts, subject)]
+        return [_resolve_side(verdicts, subject, observation)]
     # A new session for the item and the end of its last one are two things: neither waits for the other, nor contradicts it.
     sides = [
-        _resolve_side([pair for pair in verdicts if pair[0].rule.ensure.session not in others], subject)
+        _resolve_side([pair for pair in verdicts if pair[0].rule.ensure.session not in others], subject, observation)
         for others in ((RUN, PAUSE), ENDS)
     ]
     return [side for side in sides if side.doubt or side.desired] or [Resolution(subject)]
 
 
-def _resolve_side(verdicts: list[tuple[_Asked, Verdict]], subject: Subject) -> Resolution:
+def _resolve_side(verdicts: list[tuple[_Asked, Verdict]], subject: Subject, observation: Observation) -> Resolution:
     wanted = [(one.play, one.rule) for one, verdict in verdicts if verdict is True]
     doubts = [(one.rule, verdict) for one, verdict in verdicts if isinstance(verdict, Unknown)]
-    acting = any(_matters(rule, subject) for _, rule in wanted)
+    acting = any(_matters(rule, subject, observation) for _, rule in wanted)
     composed = _compose(subject, wanted)
     ensure = composed.desired.ensure if acting and composed.desired else None
     # A doubtful rule that could ask for nothing new is idle; where others act, one that could change what they ask for is not.
-    weighty = [d for rule, d in doubts if (_adds(rule.ensure, ensure) if ensure else _matters(rule, subject))]
+    weighty = [
+        d for rule, d in doubts if (_adds(rule.ensure, ensure) if ensure else _matters(rule, subject, observation))
+    ]
     if weighty:
         return Resolution(subject, doubt=min(weighty, key=lambda d: (_RANK.get(d.kind, 0), d.reason)))
     if acting and subject.session and isinstance(subject.session.sighting, Unknown):
@@ -108,8 +112,13 @@ def _rules(plays: list[Play], observation: Observation) -> Iterator[_Asked]:
             yield _Asked(play, rule, None if rule.ensure.keep_last is None else counted(rule, observation))
 
 
-def _matters(rule: Rule, subject: Subject) -> bool:
+def _matters(rule: Rule, subject: Subject, observation: Observation) -> bool:
     """Whether the rule could ask for anything that is not so already: if not, nothing about it needs to be known."""
+    return _changes(rule, subject) or comment_is_due(rule, subject, observation)
+
+
+def _changes(rule: Rule, subject: Subject) -> bool:
+    """Whether the rule could ask for another state of the session."""
     wanted, phase = rule.ensure.session, subject.phase
     record = subject.record
     if wanted == RUN:
@@ -161,13 +170,18 @@ def _compose(subject: Subject, wanted: list[tuple[Play, Rule]]) -> Resolution:
         values: dict[object, None] = {}
         for _, rule in wanted:
             value = getattr(rule.ensure, key)
-            if value is not None:
+            # A comment tells of the state that its own rule wants.
+            if value is not None and (key != "comment" or _same_state(rule, wanted[0][1])):
                 values[_value(rule.ensure, key)] = None
                 merged.setdefault(key, value)
         if len(values) > 1 and key != "session":
             return _conflict(subject, key, wanted)
     play, rule = wanted[0]
     return Resolution(subject, Desired(Ensure(**merged), rule, play))  # type: ignore[arg-type]
+
+
+def _same_state(one: Rule, two: Rule) -> bool:
+    return COMMENT_KEYS.get(one.ensure.session or "") == COMMENT_KEYS.get(two.ensure.session or "")
 
 
 def _conflict(subject: Subject, key: str, wanted: list[tuple[Play, Rule]]) -> Resolution:

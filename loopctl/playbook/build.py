@@ -21,10 +21,11 @@ from loopctl.model.rules import (
 from loopctl.model.sessions import RETAINED
 from loopctl.playbook.document import Document, Path_
 from loopctl.playbook.durations import seconds
-from loopctl.playbook.templates import Compiled, compile_template, compile_when
+from loopctl.playbook.templates import Compiled, compile_comment, compile_template, compile_when
 
 #: The keys of `ensure` that are rendered when a plan is made.
 TEMPLATES = ("prompt", "cwd", "comment", "branch")
+_HOW = {"comment": compile_comment}
 _CLOSED = "closed"
 T = TypeVar("T")
 
@@ -93,7 +94,7 @@ class _Builder:
         texts = ensure if isinstance(ensure, dict) else {}
         for key in TEMPLATES:
             if isinstance(texts.get(key), str):
-                self._compiled(compile_template, (*path, "ensure", key))
+                self._compiled(_HOW.get(key, compile_template), (*path, "ensure", key))
 
     def match(self, path: Path_, value: Mapping[str, Any]) -> Match:
         item = value.get("match", {}).get("item", {})
@@ -113,8 +114,13 @@ class _Builder:
         )
 
     def ensure(self, path: Path_, value: Mapping[str, Any]) -> Ensure:
-        texts = {key: self._compiled(compile_template, (*path, key)) for key in TEMPLATES if key in value}
-        for key in ("comment", "deliver", "branch", "force"):
+        texts = {
+            key: self._compiled(_HOW.get(key, compile_template), (*path, key)) for key in TEMPLATES if key in value
+        }
+        if "comment" in value and "session" not in value:
+            problem = "a comment tells what state was reached: it needs a `session` beside it"
+            self.problems.append(self._document.problem((*path, "comment"), problem))
+        for key in ("deliver", "branch", "force"):
             if key in value:
                 # Better refused than accepted and not done.
                 problem = f"ensure.{key} cannot be carried out by this version of loopctl"

@@ -16,6 +16,7 @@ from loopctl.errors import Problem
 from loopctl.model.items import CLOSED, ISSUE, KINDS, MERGED, STATES
 from loopctl.model.rules import ENDS, RUN, Ensure, ItemMatch, Play, Rule, SessionMatch
 from loopctl.model.sessions import ABSENT, GONE, PHASES, RETAINED, UNDEAD
+from loopctl.model.talk import COMMENT_KEYS
 from loopctl.playbook.document import MAX_PROBLEMS
 
 _EVERY_HOST = frozenset({"all", "*"})
@@ -23,6 +24,7 @@ _EVERY_HOST = frozenset({"all", "*"})
 
 _WILD = frozenset("*?[")
 _KEYS = tuple(field.name for field in fields(Ensure) if field.name != "keep_last")
+_SESSION = _KEYS.index("session")
 #: Of a session that is closed: its item's next session and its own end are two things.
 _CLOSED = frozenset({UNDEAD, RETAINED, GONE})
 _EXACT_ITEM = attrgetter("provider", "number", "reason", "author", "assignee", "milestone")
@@ -88,10 +90,18 @@ def _pairs(groups: dict[Ensure, list[_Scope]]) -> Iterator[Problem]:
 def _difference(one: Sequence[object], two: Sequence[object]) -> str:
     """The first key of which two rules want different values. Paused, retained and gone compose, and what belongs to its
     rule alone is no key."""
+    states = (one[_SESSION], two[_SESSION])
     for key, a, b in zip(_KEYS, one, two, strict=True):
-        if a is not None and b is not None and a != b and (key != "session" or (RUN in (a, b) and {a, b} & {*ENDS})):
+        if a is not None and b is not None and a != b and _contradict(key, states):
             return key
     return ""
+
+
+def _contradict(key: str, states: tuple[object, object]) -> bool:
+    if key == "session":
+        return RUN in states and bool(set(states) & {*ENDS})
+    # Each comment tells of the state that its own rule wants.
+    return key != "comment" or len({COMMENT_KEYS.get(str(state)) for state in states}) == 1
 
 
 def _problem(one: Rule, two: Rule, key: str) -> Problem:

@@ -1,14 +1,11 @@
-"""Plans and outcomes as GitHub Markdown, for a comment on a pull request or a job summary.
-
-Foreign text must not become a link, an image, HTML or a table cell of its own, and must not notify anybody: GitHub
-finds @mentions and #references after it has decoded entities, so these get an invisible break as well.
-"""
+"""Plans and outcomes as GitHub Markdown, for a comment on a pull request or a job summary."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 
+from loopctl.model import markdown
 from loopctl.model.plan import Action, Held, Outcome, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.render.clean import shown
@@ -18,8 +15,6 @@ from loopctl.render.view import View, outcome_counts, phases, plan_counts, remar
 _WIDTH = 200
 #: A comment on GitHub holds 65,536 characters.
 _DETAILS_LIMIT = 40_000
-_SPECIAL = re.compile(r"[&<>|`*_~\[\]\\$@#]|://|(?<=www)\.", re.IGNORECASE)
-_BREAK = "&#8203;"
 
 
 def plan_markdown(plan: Plan, view: View) -> str:
@@ -55,22 +50,16 @@ def outcome_markdown(outcome: Outcome, view: View) -> str:
 
 def escape(text: str, width: int = _WIDTH) -> str:
     """Foreign text as plain text inside Markdown."""
-    return _SPECIAL.sub(_entity, shown(text, width))
+    return markdown.escape(shown(text, width))
 
 
 def _code(text: str) -> str:
-    return f"<code>{escape(text).replace(_BREAK, '')}</code>"
+    return f"<code>{escape(text).replace(markdown.BREAK, '')}</code>"
 
 
 def _ref(ref: WorkItemRef) -> str:
     # A code span, so that a plan in a comment does not show up as a mention on every item it names.
     return f"`{ref}`"
-
-
-def _entity(found: re.Match[str]) -> str:
-    character = found[0][0]
-    entity = f"&#{ord(character)};" + found[0][1:]
-    return entity + _BREAK if character in "@#" else entity
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from loopctl.errors import StateError
-from loopctl.model.facts import Fact, Known, Unknown
+from loopctl.model.facts import REFUSED, Fact, Known, Unknown
 from loopctl.model.items import MISSING, OPEN, WorkItem
 from loopctl.model.observed import QUESTIONS_KEPT, Question
 from loopctl.model.refs import WorkItemRef
@@ -34,6 +33,9 @@ class FakeProvider:
     label: str = "loop"
     comments: dict[WorkItemRef, list[Comment]] = field(default_factory=dict)
     posts: dict[tuple[WorkItemRef, str], str] = field(default_factory=dict)
+    #: Why nobody can comment at all, and why a comment on these items is refused.
+    silence: str = ""
+    locked: dict[WorkItemRef, str] = field(default_factory=dict)
     questions: deque[Question] = field(default_factory=lambda: deque(maxlen=QUESTIONS_KEPT))
 
     def owns(self, ref: WorkItemRef) -> bool:
@@ -70,11 +72,17 @@ class FakeProvider:
         reason = doubt.reason if doubt else self.down
         return {ref: Unknown(reason) if reason else Known(tuple(self.comments.get(ref, ()))) for ref in refs}
 
+    def mute(self) -> str:
+        """Why nobody can comment."""
+        return self.silence
+
     def comment(self, ref: WorkItemRef, key: str, text: str) -> Fact[str]:
         """Post, or write over what was posted under this key."""
         doubt = self.faults.enter("provider.comment")
         if doubt or self.down:
             return doubt or Unknown(self.down)
+        if ref in self.locked:
+            return Unknown(self.locked[ref], REFUSED)
         self.posts[ref, key] = text
         return Known(f"https://example.invalid/{ref.number}#{key}")
 
@@ -95,9 +103,6 @@ class FakeHarness:
     missing: bool = False
     resumes: bool = True
     started: int = 0
-    stop_signal: int = signal.SIGTERM
-    #: Why it cannot be started though it is installed.
-    broken: str = ""
 
     def argv(self, prompt: str, session_id: str) -> tuple[str, ...]:
         """The program, its conversation and its prompt."""
@@ -106,8 +111,8 @@ class FakeHarness:
         return (self.name, "--session-id", session_id, *([prompt] if prompt else []))
 
     def check(self) -> str:
-        """Whether it is installed, and works."""
-        return f"{self.name} is not installed" if self.missing else self.broken
+        """Whether it is installed."""
+        return f"{self.name} is not installed" if self.missing else ""
 
     def resume_argv(self, prompt: str, session_id: str) -> tuple[str, ...]:
         """The program, the conversation that it goes on with, and its prompt."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from graphql import GraphQLError, GraphQLSchema, build_schema, graphql_sync, parse, validate
 
+from tests.fake_github import remarks
+from tests.fake_github.remarks import error_of
 from tests.fake_github.world import Item, Repository, World, split
 
 # IssueStateReason is a scalar here, so that a test can answer with a reason that GitHub does not have yet.
@@ -25,7 +27,7 @@ interface Actor { login: String! }
 type User implements Actor { login: String! }
 type Label { name: String! }
 type Milestone { title: String! }
-type PageInfo { hasNextPage: Boolean! endCursor: String }
+type PageInfo { hasNextPage: Boolean! endCursor: String hasPreviousPage: Boolean! startCursor: String }
 type LabelConnection { nodes: [Label] }
 type UserConnection { nodes: [User] }
 enum IssueTimelineItemsItemType { CONVERTED_TO_DISCUSSION_EVENT CLOSED_EVENT }
@@ -40,6 +42,19 @@ type Query {
   rateLimit(dryRun: Boolean = false): RateLimit
   viewer: User!
 }
+type Mutation {
+  addComment(input: AddCommentInput!): AddCommentPayload
+  updateIssueComment(input: UpdateIssueCommentInput!): UpdateIssueCommentPayload
+}
+input AddCommentInput { subjectId: ID! body: String! clientMutationId: String }
+type AddCommentPayload { commentEdge: IssueCommentEdge }
+type IssueCommentEdge { node: IssueComment }
+input UpdateIssueCommentInput { id: ID! body: String! clientMutationId: String }
+type UpdateIssueCommentPayload { issueComment: IssueComment }
+type IssueComment {
+  id: ID! url: URI! body: String! author: Actor createdAt: DateTime! publishedAt: DateTime viewerDidAuthor: Boolean!
+}
+type IssueCommentConnection { totalCount: Int! pageInfo: PageInfo! nodes: [IssueComment] }
 type Repository {
   id: ID!
   nameWithOwner: String!
@@ -58,6 +73,7 @@ type Issue {
   labels(first: Int): LabelConnection assignees(first: Int): UserConnection! locked: Boolean!
   closedByPullRequestsReferences(first: Int, includeClosedPrs: Boolean = false): PullRequestConnection
   timelineItems(last: Int, itemTypes: [IssueTimelineItemsItemType!]): IssueTimelineItemsConnection!
+  comments(last: Int, before: String, first: Int, after: String): IssueCommentConnection!
 }
 type PullRequest {
   id: ID! number: Int! url: URI! title: String! state: PullRequestState!
@@ -65,6 +81,7 @@ type PullRequest {
   labels(first: Int): LabelConnection assignees(first: Int): UserConnection!
   closingIssuesReferences(first: Int): IssueConnection
   headRefName: String! body: String!
+  comments(last: Int, before: String, first: Int, after: String): IssueCommentConnection!
 }
 """
 
@@ -112,30 +129,28 @@ def _root(world: World) -> dict[str, Any]:
     def repository(_info: object, owner: str, name: str, **_: object) -> dict[str, Any]:
         found = world.find(f"{owner}/{name}")
         if found is None:
-            raise _error("NOT_FOUND", f"Could not resolve to a Repository with the name '{owner}/{name}'.")
+            raise error_of("NOT_FOUND", f"Could not resolve to a Repository with the name '{owner}/{name}'.")
         return _repository(world, found)
 
     limit = {"cost": world.cost, "limit": 5000, "resetAt": world.reset_at, "remaining": world.remaining}
     return {
         "repository": repository,
         "rateLimit": limit if world.cost is not None else None,
-        "viewer": {"login": "octocat"},
+        "viewer": {"login": world.viewer},
+        "addComment": partial(remarks.add, world),
+        "updateIssueComment": partial(remarks.update, world),
     }
-
-
-def _error(kind: str, message: str) -> GraphQLError:
-    return GraphQLError(message, extensions={"type": kind})
 
 
 def _repository(world: World, repo: Repository) -> dict[str, Any]:
     def item(_info: object, number: int) -> dict[str, Any]:
         key = (repo.name.lower(), number)
         if key in world.broken:
-            raise _error(*world.broken[key])
+            raise error_of(*world.broken[key])
         found = repo.items.get(world.impostors.get(key, number))
         if found is None:
             text = f"Could not resolve to an issue or pull request with the number of {number}."
-            raise _error("NOT_FOUND", text)
+            raise error_of("NOT_FOUND", text)
         return _item(world, repo, found)
 
     return {
@@ -157,7 +172,7 @@ def _listing(world: World, repo: Repository, kind: str) -> Callable[..., dict[st
         **_: object,
     ) -> dict[str, Any]:
         if not 1 <= first <= 100:
-            raise _error(
+            raise error_of(
                 "EXCESSIVE_PAGINATION", f"Requesting {first} records exceeds the `first` limit of 100 records."
             )
         wanted = {label.lower() for label in labels or ()}
@@ -174,7 +189,7 @@ def _listing(world: World, repo: Repository, kind: str) -> Callable[..., dict[st
         cursor = base64.b64encode(f"cursor:{page[-1].number}".encode()).decode() if page else None
         return {
             "totalCount": len(found),
-            "pageInfo": {"hasNextPage": len(rest) > len(page), "endCursor": cursor},
+            "pageInfo": {"hasNextPage": len(rest) > len(page), "endCursor": cursor, "hasPreviousPage": start > 0},
             "nodes": [_item(world, repo, item) for item in page],
         }
 
@@ -222,6 +237,7 @@ def _item(world: World, repo: Repository, item: Item) -> dict[str, Any]:
         "locked": item.locked,
         "headRefName": item.branch,
         "body": item.body,
+        "comments": partial(remarks.page, world, repo, item),
     }
     return node | {
         name: _broken
@@ -231,7 +247,7 @@ def _item(world: World, repo: Repository, item: Item) -> dict[str, Any]:
 
 
 def _broken(_info: object, **_: object) -> None:
-    raise _error("SERVICE_UNAVAILABLE", "A part of the answer timed out.")
+    raise error_of("SERVICE_UNAVAILABLE", "A part of the answer timed out.")
 
 
 def _closed(world: World, text: str) -> dict[str, Any]:

@@ -35,6 +35,16 @@ class Item:
     converted: bool = False
 
 
+@dataclass(frozen=True)
+class Remark:
+    """A comment on an item."""
+
+    node_id: str
+    body: str
+    author: str | None = "octocat"
+    created_at: str = ENDED
+
+
 @dataclass
 class Repository:
     name: str
@@ -44,6 +54,9 @@ class Repository:
     transferred: dict[int, tuple[str, int]] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
     hidden: bool = False
+    #: Comments by the number of their item, the oldest first.
+    remarks: dict[int, list[Remark]] = field(default_factory=dict)
+    archived: bool = False
 
     @property
     def number(self) -> int:
@@ -73,6 +86,10 @@ class World:
     page_size: int = 100
     #: GraphQL fields of single items that fail: (repository, number, field).
     broken_fields: set[tuple[str, int, str]] = field(default_factory=set)
+    #: Who asks. Locked conversations are open to whoever may write, so that has to be said.
+    viewer: str = "octocat"
+    may_write: bool = True
+    made_remarks: int = 0
 
     def repository(self, name: str) -> Repository:
         """The repository of this exact name (letter case apart), made when it does not exist."""
@@ -98,6 +115,17 @@ class World:
     def change(self, repo: str, number: int, **fields: object) -> Item:
         """Change fields of an item that exists."""
         return self._put(repo, self.repository(repo).items[number], fields)
+
+    def remark(self, repo: str, number: int, body: str, author: str | None = "octocat", **fields: str) -> Remark:
+        """A new comment on an item."""
+        self.made_remarks += 1
+        made = Remark(f"IC_{self.made_remarks}", body, author, **fields)
+        self.repository(repo).remarks.setdefault(number, []).append(made)
+        return made
+
+    def remarks(self, repo: str, number: int) -> list[Remark]:
+        """The comments on an item, the oldest first."""
+        return self.repository(repo).remarks.get(number, [])
 
     def delete(self, repo: str, number: int) -> None:
         del self.repository(repo).items[number]

@@ -25,6 +25,7 @@ from graphql import (
 )
 
 from loopctl.adapters.github_query import ISSUES, PULL_REQUESTS, Want, health_query, items_query, listing_query
+from loopctl.adapters.github_say import add_mutation, comments_query, update_mutation
 from loopctl.model.refs import WorkItemRef
 from tests.fake_github.schema import schema as fake_schema
 
@@ -44,6 +45,10 @@ QUERIES = {
     "listing of an older server": listing_query(BOTH, "loop", plain=True)[0],
     "health": health_query(["octo/app", "octo/web"])[0],
     "health of nothing": health_query([])[0],
+    "comments": comments_query(REFS[0]),
+    "earlier comments": comments_query(REFS[0], 'cu"rsor'),
+    "a new comment": add_mutation("I_1", "body"),
+    "another text for a comment": update_mutation("IC_1", "body"),
 }
 
 
