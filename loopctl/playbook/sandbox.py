@@ -8,6 +8,7 @@ to be harmless is not there.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,11 +18,12 @@ from jinja2.filters import do_round
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import htmlsafe_json_dumps
 
-from loopctl.model.markdown import code, line
+from loopctl.model.markdown import Markdown, code, line
+from loopctl.model.plain import plain
 
-#: Characters that a template may have, and its result.
+#: Characters that a template may have, and its result: a comment on GitHub has up to 64 Ki, and words around it.
 MAX_SOURCE = 16 * 1024
-MAX_TEXT = 64 * 1024
+MAX_TEXT = 128 * 1024
 #: Steps of one loop, and numbers in one range().
 MAX_STEPS = 1000
 _MAX_NODES = 2000
@@ -101,6 +103,16 @@ def _tojson(value: object) -> str:
     return htmlsafe_json_dumps(value)
 
 
+def _fenced(text: object) -> str:
+    """Foreign text between two lines of backticks, of which it holds no run as long: it cannot end its own block.
+
+    Invisible characters go first: left out later, as of every prompt, they could join two short runs into a long one.
+    """
+    whole = plain(str(text))
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", whole)), default=0))
+    return f"{fence}\n{whole}\n{fence}"
+
+
 def _steps(values: Iterable[object]) -> Iterator[object]:
     for step, value in enumerate(values):
         if step == MAX_STEPS:
@@ -129,11 +141,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
         )
         self.globals = {"range": _range}
         self.filters = {name: self.filters[name] for name in _FILTERS}
-        # In place of Jinja's own, which let a number or a separator make a result of any size.
-        self.filters |= {"join": _join, "replace": _replace, "round": _round, "tojson": _tojson}
+        # All but the first in place of Jinja's own, which let a number or a separator make a result of any size.
+        self.filters |= {"fenced": _fenced, "join": _join, "replace": _replace, "round": _round, "tojson": _tojson}
         self.filters |= {_STEPS: _steps}
         if markdown:
-            self.filters |= {"code": code}
+            self.filters |= {"code": code, "fenced": lambda text: Markdown(_fenced(text))}
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Refuse what grows without bound."""

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from loopctl.errors import DocumentError, Problem
-from loopctl.playbook.document import Document, Path_, shown
+from loopctl.playbook.document import Document, Path_, problem_at, shown
 from loopctl.playbook.schema import did_you_mean
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class Compiled:
         names: frozenset[str],
         variables: Mapping[str, object],
     ) -> None:
-        """Made by `compile_when` and `compile_template`."""
-        self.names = names & FACTS
+        """Made by `compile_when` and `compile_template`. What is no variable is a fact."""
+        self.names = names - variables.keys()
         self.source = str(_at(document.value, path))
         self._document, self._path, self._evaluate = document, path, evaluate
         self._variables = {name: variables[name] for name in sorted(names & variables.keys())}
@@ -105,14 +105,19 @@ def compile_when(document: Document, path: Path_, variables: Mapping[str, object
 
 
 def compile_template(
-    document: Document, path: Path_, variables: Mapping[str, object], *, markdown: bool = False
+    document: Document,
+    path: Path_,
+    variables: Mapping[str, object],
+    facts: frozenset[str] = FACTS,
+    *,
+    markdown: bool = False,
 ) -> Compiled:
     """The template that stands at a path, giving text (for `markdown`, of Markdown only its own). Raises DocumentError for
     unknown names and bad syntax."""
     source = str(_at(document.value, path))
     if not is_template(source):
         return Compiled(document, path, lambda _: source, frozenset(), {})
-    names, tree = _parsed(document, path, source, frozenset(variables) | FACTS)
+    names, tree = _parsed(document, path, source, frozenset(variables) | facts, markdown=markdown)
     box = _sandbox(markdown)
     template: Template = _guarded(document, path, lambda: box.from_string(tree))
     return Compiled(document, path, lambda facts: box.text(template, facts), names, variables)
@@ -232,25 +237,44 @@ def _plain(value: object) -> object:
 
 
 @lru_cache(maxsize=1024)
-def _checked(source: str) -> tuple[frozenset[str], nodes.Template]:
+def _checked(source: str, markdown: bool = False) -> tuple[frozenset[str], nodes.Template]:
     from jinja2 import meta
 
-    tree = _sandbox().check(source)
+    tree = _sandbox(markdown).check(source)
     return frozenset(meta.find_undeclared_variables(tree)) - {"range"}, tree
 
 
 def _parsed(
-    document: Document, path: Path_, source: str, allowed: frozenset[str]
+    document: Document, path: Path_, source: str, allowed: frozenset[str], *, markdown: bool = False
 ) -> tuple[frozenset[str], nodes.Template]:
     """The names that a template reads and its tree. Raises DocumentError for each name that is not allowed."""
-    names, tree = _guarded(document, path, lambda: _checked(source))
+    names, tree = _guarded(document, path, lambda: _checked(source, markdown))
     unknown = sorted(names - allowed)
     if unknown:
-        raise DocumentError([document.problem(path, *_unknown(name, allowed)) for name in unknown])
+        whole = not path
+        raise DocumentError(
+            [_problem(document, path, _line_of(name, tree), *_unknown(name, allowed, whole=whole)) for name in unknown]
+        )
     return names, tree
 
 
-def _unknown(name: str, allowed: frozenset[str]) -> tuple[str, str]:
+def _line_of(name: str, tree: nodes.Template) -> int:
+    from jinja2 import nodes
+
+    return min((node.lineno for node in tree.find_all(nodes.Name) if node.name == name), default=1)
+
+
+def _problem(document: Document, path: Path_, line: int, message: str, hint: str = "") -> Problem:
+    """A problem in a template. Where that is the whole document, its line is one of the document's."""
+    if path:
+        return document.problem(path, message, hint)
+    return problem_at(document.source, document.text, (line, 1), message, hint)
+
+
+def _unknown(name: str, allowed: frozenset[str], *, whole: bool) -> tuple[str, str]:
+    if whole:
+        known = ", ".join(sorted(allowed))
+        return f"{shown(name)} is not defined", did_you_mean(name, sorted(allowed)) or f"this template knows {known}"
     if name in FACTS:
         return f"{shown(name)} is only known when a plan is made", "use it in when, prompt, cwd or comment"
     close = did_you_mean(name, sorted(allowed))
@@ -261,17 +285,19 @@ def _guarded(document: Document, path: Path_, work: Callable[[], T]) -> T:
     """Do something with a template; whatever goes wrong in it becomes a problem at its place."""
     from jinja2 import TemplateError, TemplateSyntaxError
 
+    line = 1
     try:
         return work()
     except TemplateError as error:
-        message = error.message or type(error).__name__
-        several = isinstance(error, TemplateSyntaxError) and error.lineno > 1
-        reason = f"{message} (line {error.lineno} of the text)" if several else message  # type: ignore[attr-defined]
+        reason = error.message or type(error).__name__
+        line = error.lineno if isinstance(error, TemplateSyntaxError) else 1
+        if line > 1 and path:
+            reason += f" (line {line} of the text)"
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         reason = str(error)
     except (MemoryError, RecursionError, SyntaxError):
         reason = "is too deeply nested"
-    raise DocumentError([document.problem(path, f"template: {reason}")])
+    raise DocumentError([_problem(document, path, line, f"template: {reason}")])
 
 
 def _at(value: object, path: Path_) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -103,6 +104,9 @@ class FakeHarness:
     missing: bool = False
     resumes: bool = True
     started: int = 0
+    stop_signal: int = signal.SIGTERM
+    #: Why it cannot be started though it is installed.
+    broken: str = ""
 
     def argv(self, prompt: str, session_id: str) -> tuple[str, ...]:
         """The program, its conversation and its prompt."""
@@ -111,8 +115,8 @@ class FakeHarness:
         return (self.name, "--session-id", session_id, *([prompt] if prompt else []))
 
     def check(self) -> str:
-        """Whether it is installed."""
-        return f"{self.name} is not installed" if self.missing else ""
+        """Whether it is installed, and works."""
+        return f"{self.name} is not installed" if self.missing else self.broken
 
     def resume_argv(self, prompt: str, session_id: str) -> tuple[str, ...]:
         """The program, the conversation that it goes on with, and its prompt."""
