@@ -274,9 +274,11 @@ class Harness(Protocol):
     """How one agent program is started and ended."""
 
     name: str
+    #: The number of the signal that asks it to end.
+    stop_signal: int
 
     def check(self) -> str:
-        """Why it cannot be started (no such program, its version does not answer), or "". Asked once a run."""
+        """Why it cannot be started (no such program, its version does not answer), in one line, or "". Its own answer is remembered."""
         ...
 
     def resume_argv(self, prompt: str, session_id: str) -> tuple[str, ...]:
