@@ -11,6 +11,7 @@ from loopctl.adapters.github_api import GitHubApi, Tally
 from loopctl.adapters.github_query import Want
 from loopctl.adapters.github_reply import Failure, http_failure
 from loopctl.adapters.github_say import say
+from loopctl.adapters.github_threads import read_threads
 from loopctl.model.facts import OUTSIDE, Fact, Known, Unknown
 from loopctl.model.items import WorkItem
 from loopctl.model.observed import QUESTIONS_KEPT, Question
@@ -99,8 +100,16 @@ class GitHub:
         return fact
 
     def threads(self, refs: Sequence[WorkItemRef]) -> Mapping[WorkItemRef, Fact[tuple[Comment, ...]]]:
-        """The comments on these items."""
-        return {ref: Unknown("comments are not read yet") for ref in refs}
+        """Comments, reviews and comments beside lines. A call for each twenty-five items, and as many again for older pages."""
+        facts: dict[WorkItemRef, Fact[tuple[Comment, ...]]] = {
+            ref: Unknown(f"no source answers for {ref}", OUTSIDE) for ref in refs if not self.owns(ref)
+        }
+        owned = [ref for ref in dict.fromkeys(refs) if ref not in facts]
+        if owned:
+            tally = Tally()
+            facts |= read_threads(self._api, owned, tally)
+            self._note(f"comments on {self._host}", len(owned), tally)
+        return facts
 
     def mute(self) -> str:
         """GitHub takes comments."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,12 +15,13 @@ from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Limits, Position
 from loopctl.model.secrets import mask, mask_argv, mask_certain
 from loopctl.model.sessions import SessionView
+from loopctl.model.talk import Delivery
 
 PLAN_VERSION = 1
 UNKNOWN_PHASE = "unknown"
 #: As many letters of a session's id as people are shown.
 SHORT_ID = 8
-_TOLD = frozenset({"play", "prompt", "text", "comment"})
+_TOLD = frozenset({"play", "prompt", "text", "excerpt", "comment"})
 
 _PLAN_KEYS = frozenset(
     {"version", "created_at", "machine", "registry", "playbooks", "plays", "digest", "summary"}
@@ -45,7 +46,9 @@ class _Scope:
     @classmethod
     def of(cls, play: PlayScope) -> _Scope:
         limits = play.limits
-        return cls(mask_certain(play.name), limits.max_changes, float(limits.max_fraction), limits.max_sessions, play.running)
+        return cls(
+            mask_certain(play.name), limits.max_changes, float(limits.max_fraction), limits.max_sessions, play.running
+        )
 
     @property
     def scope(self) -> PlayScope:
@@ -137,6 +140,20 @@ def record_to_dict(view: SessionView, attach: str = "") -> dict[str, Any]:
         "transcript": record.transcript,
         "attach": attach,
     }
+
+
+def deliveries_to_list(lines: Sequence[Delivery]) -> list[dict[str, Any]]:
+    """What became of the messages to one session, for `sessions show --format json`."""
+    return [
+        {
+            "id": line.id,
+            "status": line.status,
+            "attempts": line.attempts,
+            "detail": mask(line.detail),
+            "at": time_text(line.at),
+        }
+        for line in lines
+    ]
 
 
 def time_text(moment: datetime | None) -> str | None:

@@ -30,6 +30,8 @@ COMMENT_KEYS = {RUN: RUNNING_KEY, PAUSE: PAUSED_KEY, RETAIN: ENDED_KEY, REMOVE: 
 #: What a delivery's id begins with that is our own comment on its way to the item.
 COMMENT_ID = "comment:"
 
+#: What the id of a message begins with that a person sent: its text is kept nowhere.
+SENT_ID = "sent:"
 
 #: Where a comment stands: in the conversation, in the text of a review, or beside a line of the change.
 CONVERSATION = "comment"
@@ -55,11 +57,13 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A text for an agent: `id` says what it is made from (a comment's id), so that it is passed on once."""
+    """A text for an agent: `id` says what it is made from (a comment's id), so that it is passed on once. `excerpt` is what people are
+    shown of it."""
 
     id: str
     author: str
     text: str
+    excerpt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

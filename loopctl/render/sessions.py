@@ -10,6 +10,8 @@ from loopctl.model.facts import Fact, Unknown
 from loopctl.model.items import WorkItem
 from loopctl.model.observed import Unmanaged
 from loopctl.model.sessions import CLOSED_STATUS, EXITED, LIVE, LOST, RETAINED, RUNNING, UNDEAD, Pane, SessionView
+from loopctl.model.talk import COMMENT_ID, DELIVERED, FAILED_DELIVERY, SENDING, Delivery
+from loopctl.model.text import plural
 from loopctl.render.clean import shown
 from loopctl.render.view import View, age, state_text
 
@@ -42,9 +44,17 @@ def unmanaged_text(panes: Sequence[Unmanaged], restore: str) -> str:
     return "".join(_line(row, widths) + "\n" for row in cells)
 
 
-def session_text(session: SessionView, item: Fact[WorkItem] | None, attach: str, view: View) -> str:
+def session_text(
+    session: SessionView, item: Fact[WorkItem] | None, attach: str, view: View, told: Sequence[Delivery] = ()
+) -> str:
     """One session: a name and a value a line. Lines without a value are left out."""
-    fields = [*_item_fields(item), *_record_fields(session, view.now), *_pane_fields(session), ("attach", attach)]
+    fields = [
+        *_item_fields(item),
+        *_record_fields(session, view.now),
+        *_pane_fields(session),
+        *_told_fields(told),
+        ("attach", attach),
+    ]
     lines = [str(session.record.ref)]
     lines += [f"  {name:<12}{shown(value)}" for name, value in fields if value]
     return "\n".join(lines) + "\n"
@@ -105,6 +115,18 @@ def _pane_fields(session: SessionView) -> Iterable[tuple[str, str]]:
     if sighting.state == LIVE and not session.tree.keepers:
         yield "contained", "no: a child that cuts every tie to it cannot be found"
     yield "spared", ", ".join(process.label for process in session.tree.spared)
+
+
+def _told_fields(lines: Sequence[Delivery]) -> Iterable[tuple[str, str]]:
+    """How many messages the agent was given, and each that it may not have."""
+    mine = [line for line in lines if not line.id.startswith(COMMENT_ID)]
+    counts = [(status, sum(line.status == status for line in mine)) for status in (DELIVERED, FAILED_DELIVERY, SENDING)]
+    words = {SENDING: "of which it cannot be told"}
+    yield "messages", ", ".join(f"{count} {words.get(status, status)}" for status, count in counts if count)
+    for line in mine:
+        if line.status != DELIVERED:
+            reason = f": {line.detail}" if line.detail else ""
+            yield "", f"{line.id}, tried {plural(line.attempts, 'time')}{reason}"
 
 
 def _moment(moment: datetime | None, now: datetime | None) -> str:

@@ -8,6 +8,7 @@ from loopctl.model.plan import (
     CHANGED,
     CLOSE,
     COMMENT,
+    DELIVER,
     FAILED,
     OK,
     REAP,
@@ -27,12 +28,25 @@ from loopctl.model.transcripts import transcript_name
 from loopctl.render.clean import shown
 from loopctl.render.view import View, age, outcome_counts, phases, plan_counts, remarks
 
-SYMBOLS = {START: "+", RESUME: "~", RECORD: "~", COMMENT: "~", CLOSE: "-", REAP: "-"}
+SYMBOLS = {START: "+", RESUME: "~", RECORD: "~", COMMENT: "~", DELIVER: ">", CLOSE: "-", REAP: "-"}
 HELD_SYMBOL = "!"
 
-_COLORS = {"+": "32", "~": "33", "-": "31", "!": "35", CHANGED: "32", OK: "2", STALE: "33", FAILED: "31", "held": "35"}
+_COLORS = {
+    "+": "32",
+    "~": "33",
+    "-": "31",
+    "!": "35",
+    ">": "36",
+    CHANGED: "32",
+    OK: "2",
+    STALE: "33",
+    FAILED: "31",
+    "held": "35",
+}
 _REASON_WIDTH = 200
 _RULE_WIDTH = 60
+#: Messages of one delivery that are shown.
+_MESSAGES = 5
 #: Longer reasons push their own position aside, not everybody's.
 _WHY_WIDTH = 56
 
@@ -84,7 +98,8 @@ def outcome_text(outcome: Outcome, view: View) -> str:
 
 
 def _transition(action: Action) -> str:
-    return " -> ".join(phases(action))
+    before, after = phases(action)
+    return before if action.verb == DELIVER else f"{before} -> {after}"
 
 
 def _session(action: Action, plan: Plan, view: View) -> str:
@@ -121,6 +136,7 @@ def _changes(action: Action, view: View) -> Iterable[tuple[str, str]]:
     if after.transcript in {KEPT, DISCARDED} and before.pane not in {"", ABSENT_PANE}:
         yield "transcript", "-> " + (_transcript(action, view) if after.transcript == KEPT else "discarded")
     yield from _started(action)
+    yield from _told(action)
     if before.spared:
         yield "spares", shown(f"{', '.join(before.spared)}: shared by others")
     if before.panes:
@@ -135,6 +151,15 @@ def _started(action: Action) -> Iterable[tuple[str, str]]:
         yield "folder", shown(after.cwd)
     if after.prompt:
         yield "comment" if action.verb == COMMENT else "prompt", shown(after.prompt, _REASON_WIDTH)
+
+
+def _told(action: Action) -> Iterable[tuple[str, str]]:
+    """Who says what to the agent."""
+    messages = action.after.messages
+    for message in messages[:_MESSAGES]:
+        yield "message", shown(f"{message.author or 'you'}: {message.excerpt}", _REASON_WIDTH)
+    if len(messages) > _MESSAGES:
+        yield "", f"and {len(messages) - _MESSAGES} more"
 
 
 def _transcript(action: Action, view: View) -> str:

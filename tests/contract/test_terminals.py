@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loopctl.model.facts import REFUSED, Known, Unknown
+from loopctl.model.facts import REFUSED, Fact, Known, Unknown
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import Pane, ServerId
 from loopctl.ports import PaneRef, Started, StartSpec
@@ -103,6 +103,26 @@ def test_a_wrong_identity_changes_nothing(stage: Stage, wrong: str) -> None:
     if wrong not in {"mark", "no mark"}:
         stage.host.mark(stage.socket, server, replace(ref, mark=str(uuid.UUID(int=1))), REF)
     assert view(stage) == before
+
+
+def refused(fact: Fact[None]) -> bool:
+    return isinstance(fact, Unknown) and fact.kind == REFUSED
+
+
+def test_a_text_goes_to_a_live_pane_that_takes_input_and_to_no_other(stage: Stage) -> None:
+    wanted, made = start(stage, "loop-1")
+    ref = ref_of(wanted, made)
+    for wrong in WRONG.values():
+        server, other = wrong(wanted, made)
+        assert refused(stage.host.paste(stage.socket, server, other, "lost"))
+    assert stage.host.secure(stage.socket, made.server, [ref]) == ""
+    assert refused(stage.host.paste(stage.socket, made.server, ref, "lost"))
+    assert stage.host.release(stage.socket, made.server, [ref]) == ""
+    dead, gone = start(stage, "loop-2")
+    stage.end(gone.pane)
+    assert refused(stage.host.paste(stage.socket, made.server, ref_of(dead, gone), "lost"))
+    assert stage.host.paste(stage.socket, made.server, ref, "hello") == Known(None)
+    assert view(stage).server == made.server
 
 
 def test_ids_of_a_former_server_are_nobodys(stage: Stage) -> None:

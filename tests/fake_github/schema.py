@@ -9,7 +9,7 @@ from typing import Any
 
 from graphql import GraphQLError, GraphQLSchema, build_schema, graphql_sync, parse, validate
 
-from tests.fake_github import remarks
+from tests.fake_github import remarks, reviews
 from tests.fake_github.remarks import error_of
 from tests.fake_github.world import Item, Repository, World, split
 
@@ -24,7 +24,9 @@ enum IssueOrderField { CREATED_AT UPDATED_AT COMMENTS }
 enum OrderDirection { ASC DESC }
 input IssueOrder { field: IssueOrderField! direction: OrderDirection! }
 interface Actor { login: String! }
+interface Node { id: ID! }
 type User implements Actor { login: String! }
+type Bot implements Actor { login: String! }
 type Label { name: String! }
 type Milestone { title: String! }
 type PageInfo { hasNextPage: Boolean! endCursor: String hasPreviousPage: Boolean! startCursor: String }
@@ -41,6 +43,7 @@ type Query {
   repository(owner: String!, name: String!, followRenames: Boolean = true): Repository
   rateLimit(dryRun: Boolean = false): RateLimit
   viewer: User!
+  node(id: ID!): Node
 }
 type Mutation {
   addComment(input: AddCommentInput!): AddCommentPayload
@@ -54,6 +57,17 @@ type UpdateIssueCommentPayload { issueComment: IssueComment }
 type IssueComment {
   id: ID! url: URI! body: String! author: Actor createdAt: DateTime! publishedAt: DateTime viewerDidAuthor: Boolean!
 }
+enum PullRequestReviewState { PENDING COMMENTED APPROVED CHANGES_REQUESTED DISMISSED }
+type PullRequestReview implements Node {
+  id: ID! url: URI! body: String! author: Actor state: PullRequestReviewState! submittedAt: DateTime
+  viewerDidAuthor: Boolean! comments(first: Int, after: String): PullRequestReviewCommentConnection!
+}
+type PullRequestReviewConnection { totalCount: Int! pageInfo: PageInfo! nodes: [PullRequestReview] }
+type PullRequestReviewComment {
+  id: ID! url: URI! body: String! author: Actor path: String! createdAt: DateTime! publishedAt: DateTime
+  viewerDidAuthor: Boolean!
+}
+type PullRequestReviewCommentConnection { totalCount: Int! pageInfo: PageInfo! nodes: [PullRequestReviewComment] }
 type IssueCommentConnection { totalCount: Int! pageInfo: PageInfo! nodes: [IssueComment] }
 type Repository {
   id: ID!
@@ -82,6 +96,7 @@ type PullRequest {
   closingIssuesReferences(first: Int): IssueConnection
   headRefName: String! body: String!
   comments(last: Int, before: String, first: Int, after: String): IssueCommentConnection!
+  reviews(last: Int, before: String): PullRequestReviewConnection
 }
 """
 
@@ -137,6 +152,7 @@ def _root(world: World) -> dict[str, Any]:
         "repository": repository,
         "rateLimit": limit if world.cost is not None else None,
         "viewer": {"login": world.viewer},
+        "node": partial(reviews.node, world),
         "addComment": partial(remarks.add, world),
         "updateIssueComment": partial(remarks.update, world),
     }
@@ -238,6 +254,7 @@ def _item(world: World, repo: Repository, item: Item) -> dict[str, Any]:
         "headRefName": item.branch,
         "body": item.body,
         "comments": partial(remarks.page, world, repo, item),
+        "reviews": partial(reviews.page, world, repo, item),
     }
     return node | {
         name: _broken

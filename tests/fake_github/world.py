@@ -45,6 +45,26 @@ class Remark:
     created_at: str = ENDED
 
 
+@dataclass(frozen=True)
+class Inline:
+    """A comment beside a line."""
+
+    body: str
+    path: str = "src/app.py"
+
+
+@dataclass(frozen=True)
+class Review:
+    """A review of a pull request; a pending one has no time."""
+
+    node_id: str
+    body: str
+    author: str | None
+    state: str
+    submitted_at: str | None
+    inline: tuple[Inline, ...] = ()
+
+
 @dataclass
 class Repository:
     name: str
@@ -57,6 +77,8 @@ class Repository:
     #: Comments by the number of their item, the oldest first.
     remarks: dict[int, list[Remark]] = field(default_factory=dict)
     archived: bool = False
+    #: Reviews by the number of their pull request, the oldest first.
+    reviews: dict[int, list[Review]] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -121,6 +143,23 @@ class World:
         self.made_remarks += 1
         made = Remark(f"IC_{self.made_remarks}", body, author, **fields)
         self.repository(repo).remarks.setdefault(number, []).append(made)
+        return made
+
+    def said(self, repo: str, number: int, body: str, author: str | None, at: str) -> Remark:
+        """A new comment at this time, which changes the item."""
+        self.change(repo, number, updated_at=at)
+        return self.remark(repo, number, body, author, created_at=at)
+
+    def review(
+        self, repo: str, number: int, body: str, author: str, at: str, *inline: Inline, state: str = "COMMENTED"
+    ) -> Review:
+        """A review of a pull request; a pending one is seen by its author alone and changes nothing."""
+        pending = state == "PENDING"
+        self.made_remarks += 1
+        made = Review(f"PRR_{self.made_remarks}", body, author, state, None if pending else at, inline)
+        self.repository(repo).reviews.setdefault(number, []).append(made)
+        if not pending:
+            self.change(repo, number, updated_at=at)
         return made
 
     def remarks(self, repo: str, number: int) -> list[Remark]:

@@ -26,7 +26,10 @@ from graphql import (
 
 from loopctl.adapters.github_query import ISSUES, PULL_REQUESTS, Want, health_query, items_query, listing_query
 from loopctl.adapters.github_say import add_mutation, comments_query, update_mutation
+from loopctl.adapters.github_threads import Want as Thread
+from loopctl.adapters.github_threads import threads_query
 from loopctl.model.refs import WorkItemRef
+from loopctl.model.talk import CONVERSATION, INLINE, REVIEW
 from tests.fake_github.schema import schema as fake_schema
 
 PACKAGE = "@octokit/graphql-schema@15.26.1"
@@ -47,6 +50,9 @@ QUERIES = {
     "health of nothing": health_query([])[0],
     "comments": comments_query(REFS[0]),
     "earlier comments": comments_query(REFS[0], 'cu"rsor'),
+    "threads": threads_query([Thread(ref, kind) for ref in REFS for kind in (CONVERSATION, REVIEW)]),
+    "earlier pages of threads": threads_query([Thread(REFS[0], kind, 'cu"rsor') for kind in (CONVERSATION, REVIEW)]),
+    "further comments of a review": threads_query([Thread(REFS[0], INLINE, 'cu"rsor', 'PRR_"1')]),
     "a new comment": add_mutation("I_1", "body"),
     "another text for a comment": update_mutation("IC_1", "body"),
 }

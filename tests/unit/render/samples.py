@@ -31,6 +31,7 @@ from loopctl.model.processes import ProcessId, ProcessInfo, Tree
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Limits, Position
 from loopctl.model.sessions import Pane, ServerId, SessionRecord, SessionView, Sighting
+from loopctl.model.talk import Message
 
 NOW = datetime(2026, 7, 25, 10, 0, 0, tzinfo=UTC)
 ID = "7b1c9e52-0000-4000-8000-000000000015"
@@ -157,8 +158,14 @@ def hostile_everywhere() -> Plan:
     def spoil(part: Any) -> Any:
         return replace(part, **{f.name: spoilt(getattr(part, f.name)) for f in fields(part) if f.name != "verb"})
 
+    said = (Message(HOSTILE, HOSTILE, HOSTILE, HOSTILE),)
     actions = tuple(
-        replace(spoil(action), before=spoil(action.before), after=spoil(action.after), guard=spoil(action.guard))
+        replace(
+            spoil(action),
+            before=spoil(action.before),
+            after=replace(spoil(action.after), messages=said),
+            guard=spoil(action.guard),
+        )
         for action in (replace(a, position=spoil(a.position)) for a in rich_plan().actions)
     )
     return replace(hostile_plan(), actions=actions)
