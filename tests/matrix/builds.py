@@ -81,13 +81,17 @@ def _ways(cache: Path) -> tuple[dict[str, list[Way]], str]:
     except Missing as error:
         doubt = str(error)
     found: dict[str, list[Way]] = {}
-    for version, package in (debian.sources() if debian else {}).items():
-        found.setdefault(version, []).append(_source_way(debian, package))
+    for package in debian.sources() if debian else ():
+        found.setdefault(_upstream(package), []).append(_source_way(debian, package))
     for version in ARCHIVES:
         found.setdefault(version, []).append(_archive_way(version))
-    for version, package in (debian.binaries() if debian else {}).items():
-        found.setdefault(version, []).append(_binary_way(debian, package))
+    for package in debian.binaries() if debian else ():
+        found.setdefault(_upstream(package), []).append(_binary_way(debian, package))
     return found, doubt
+
+
+def _upstream(package: str) -> str:
+    return package.partition("-")[0]
 
 
 def _source_way(debian: Debian | None, package: str) -> Way:

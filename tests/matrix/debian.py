@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -76,21 +75,16 @@ class Debian:
     def _apt(self, *argv: str, cwd: Path | None = None) -> str:
         return run("env", f"APT_CONFIG={self._folder / 'apt.conf'}", *argv, cwd=cwd)
 
-    def sources(self) -> dict[str, str]:
-        """Version of tmux -> version of the source package, the oldest one of each."""
+    def sources(self) -> list[str]:
+        """The versions of the source package."""
         text = self._apt("apt-cache", "showsrc", "--only-source", "tmux")
-        return self._upstream(re.findall(r"^Version: (\S+)$", text, re.MULTILINE))
+        return sorted(set(re.findall(r"^Version: (\S+)$", text, re.MULTILINE)))
 
-    def binaries(self) -> dict[str, str]:
-        """Version of tmux -> version of the binary package, the oldest one of each."""
-        text = self._apt("apt-cache", "madison", "tmux")
-        return self._upstream(line.split("|")[1].strip() for line in text.splitlines() if "Packages" in line)
-
-    @staticmethod
-    def _upstream(versions: Iterator[str] | list[str]) -> dict[str, str]:
-        # A package of the backports needs less than that of a later release.
-        ordered = sorted(versions, key=lambda version: "~" not in version)
-        return {version.partition("-")[0]: version for version in reversed(ordered)}
+    def binaries(self) -> list[str]:
+        """The versions of the binary package; those of backports, which need less than others, come first."""
+        lines = self._apt("apt-cache", "madison", "tmux").splitlines()
+        found = {line.split("|")[1].strip() for line in lines if "Packages" in line}
+        return sorted(found, key=lambda version: ("~" not in version, version))
 
     def source(self, package: str, into: Path) -> Path:
         """Fetch the upstream archive of a source package."""
