@@ -150,7 +150,10 @@ def _started(action: Action) -> Iterable[tuple[str, str]]:
     if after.cwd:
         yield "folder", shown(after.cwd)
     if after.prompt:
-        yield "comment" if action.verb == COMMENT else "prompt", shown(after.prompt, _REASON_WIDTH)
+        yield "prompt", shown(after.prompt, _REASON_WIDTH)
+    if after.comment:
+        first, *more = after.comment.splitlines()
+        yield "comment", shown(first, _REASON_WIDTH) + (" ..." if more else "")
 
 
 def _told(action: Action) -> Iterable[tuple[str, str]]:

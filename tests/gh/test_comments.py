@@ -71,10 +71,10 @@ def test_ours_is_found_however_many_came_after_it(hub: FakeGitHub) -> None:
     assert (len(bodies(hub, 2)), sent(hub)) == (5, ["query"] * 3 + ["mutation"])
 
 
-def refused(hub: FakeGitHub, ref: WorkItemRef = ISSUE, text: str = "text", **options: object) -> str:
+def refused(hub: FakeGitHub, ref: WorkItemRef = ISSUE, text: str = "text") -> str:
     """Why certainly nothing was posted."""
     before = [*bodies(hub)]
-    answer = provider(hub, **options).comment(ref, "k1", text)
+    answer = provider(hub).comment(ref, "k1", text)
     assert isinstance(answer, Unknown)
     assert answer.kind == REFUSED
     assert bodies(hub) == before

@@ -51,7 +51,7 @@ def test_each_part_that_changes_has_its_line() -> None:
         "    beside      %10: other panes of this session, left alone\n",
         "~ record   github:octo/app#19   lost -> gone\n",
         "~ comment  github:octo/app#20   running -> running\n",
-        "    comment     Bye\n",
+        "    comment     Bye ...\n",
         "! unseen   github: the listing was cut\n",
         "note: no source answers for items:demo/app#3: left alone\n",
         "note: 1 session of another machine is out of scope\n",
