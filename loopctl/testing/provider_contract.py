@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopctl.model.facts import OUTSIDE, UNOBSERVED, Known, Unknown
+from loopctl.model.facts import OUTSIDE, REFUSED, UNOBSERVED, Known, Unknown
 from loopctl.model.items import CLOSED, OPEN
 from loopctl.model.refs import WorkItemRef
 from loopctl.ports import Provider
@@ -124,3 +124,19 @@ class ProviderContract:
         asked, listed = case.provider.asked()
         assert (asked.provider, asked.items, listed.items) == (case.name, 2, 2)
         assert asked.calls in (0, 1)
+
+    def test_a_comment_is_left_once_or_nobody_can(self, case: ProviderCase) -> None:
+        """Updated under its key and known for ours, or refused: a provider that takes none says so beforehand."""
+        ref = case.ref("octo/app#1")
+        first, again = (case.provider.comment(ref, "0123456789abcdef", text) for text in ("one", "two"))
+        if case.provider.mute():
+            assert [fact.kind for fact in (first, again) if isinstance(fact, Unknown)] == [REFUSED, REFUSED]
+            return
+        assert isinstance(first, Known)
+        assert again == first
+        thread = case.provider.threads([ref])[ref]
+        assert isinstance(thread, Known)
+        assert [(comment.ours, comment.body.endswith("two")) for comment in thread.value] == [(True, True)]
+        missing = case.provider.comment(case.ref("octo/app#99"), "0123456789abcdef", "three")
+        assert isinstance(missing, Unknown)
+        assert missing.kind == REFUSED

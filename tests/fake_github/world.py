@@ -200,7 +200,8 @@ class World:
         self.impostors[repo.lower(), number] = other
 
     def load(self, document: Mapping[str, object]) -> None:
-        """Take the items of a state file: `{"items": [{"ref": "octo/app#15", "kind": "issue", "state": "closed"}]}`."""
+        """Take the items of a state file: `{"items": [{"ref": "octo/app#15", "kind": "issue", "state": "closed"}]}`. What was said on items stays."""
+        said = {name: (home.remarks, home.reviews) for name, home in self.repositories.items()}
         self.repositories.clear()
         rows = document.get("items", [])
         assert isinstance(rows, Iterable)
@@ -214,6 +215,9 @@ class World:
             for name in ("labels", "assignees", "closes"):
                 fields[name] = tuple(fields.get(name, ()))
             put(repo, number, fields.pop("state", "open").upper(), **fields)
+        for name, (remarks, reviews) in said.items():
+            if home := self.repositories.get(name):
+                home.remarks, home.reviews = remarks, reviews
 
     def _put(self, repo: str, item: Item, fields: Mapping[str, object]) -> Item:
         home = self.repository(repo)
