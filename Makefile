@@ -12,12 +12,13 @@ PYTHON :=
 unexport $(filter TMUX TMUX_% GH_% GITHUB_% LOOPCTL_% VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONSTARTUP \
 	PIP_USER PIP_TARGET PIP_PREFIX,$(.VARIABLES))
 
-.PHONY: help demo test check test-tmux-matrix test-gh-matrix bench fuzz golden docs clean setup-run setup-dev
+.PHONY: help demo test test-agents check test-tmux-matrix test-gh-matrix bench fuzz golden docs clean setup-run setup-dev
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     three agents in a scratch world: plan, apply, look, clean up"
 	@echo "make test     all tests; ARGS='-k close' goes to pytest"
+	@echo "make test-agents  the real Claude Code, Codex and Gemini CLIs from npm, without an account, started and ended"
 	@echo "make check    lint, format, types, import contracts, playbooks and schemas"
 	@echo "make test-tmux-matrix   the tests that drive tmux, on every version that can be built or fetched; test-gh-matrix: of gh"
 	@echo "make bench    the benchmarks, as ratios"
@@ -36,6 +37,10 @@ demo: setup-run
 # The gh from PyPI comes last on PATH: the machine's own, where there is one, is what users have.
 test: setup-dev
 	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+
+# It needs npm's registry the first time; not a part of CI.
+test-agents: setup-dev
+	@path=$$(sh .ci/agents) && REAL_AGENTS="$$path" $(PY) -m pytest tests/agents -m real_agents -v $(ARGS)
 
 check: setup-dev
 	@sh .ci/check

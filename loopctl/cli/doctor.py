@@ -25,7 +25,7 @@ _OTHER_ROOT = "set state.root to a folder of yours"
 @config_option
 @table_format_option
 def doctor(config: str | None, form: str) -> int:
-    """Check that everything that loopctl needs is there: config, state, tmux, the agent program, gh and its accounts.
+    """Check that everything that loopctl needs is there: config, state, tmux, the agent programs, gh and its accounts.
 
     Each line says ok, warn or fail, and what to do. Exit 1 when one of them is fail. Changes nothing.
     """
@@ -48,7 +48,7 @@ def doctor(config: str | None, form: str) -> int:
 
 def examine(config: str | None) -> Iterator[Finding]:
     """All findings, those that do not depend on the config first. A wrong config is a finding, and the last one."""
-    from loopctl.cli.wiring import Setup, github_health
+    from loopctl.cli.wiring import Setup, agents_health, github_health
 
     yield _tmux_program()
     try:
@@ -61,7 +61,7 @@ def examine(config: str | None) -> Iterator[Finding]:
     state = _state(setup)
     yield state
     yield _server(setup, state)
-    yield _harness(setup)
+    yield from agents_health(setup.config, os.environ)
     yield from _sources(setup)
     yield from github_health(setup.config, os.environ)
 
@@ -110,21 +110,6 @@ def _server(setup: Setup, state: Finding) -> Finding:
     server = view.value.server
     text = f"pid {server.pid}, {len(view.value.panes)} panes" if server else "none runs yet: the first start makes it"
     return Finding("server", GOOD, f"{socket}: {text}")
-
-
-def _harness(setup: Setup) -> Finding:
-    name = setup.config.policy.default_harness
-    harness = setup.world.harnesses.get(name)
-    if harness is None:
-        known = ", ".join(sorted(setup.world.harnesses))
-        return Finding(
-            "harness", WARN, f"no harness is called {name!r}", f"set routing.defaultHarness to one of {known}"
-        )
-    try:
-        program = harness.argv("", harness.new_session_id())[0]
-    except LoopctlError as error:
-        return Finding("harness", WARN, error.message, error.hint)
-    return Finding("harness", GOOD, f"{name}: {program}")
 
 
 def _sources(setup: Setup) -> Iterator[Finding]:

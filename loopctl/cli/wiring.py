@@ -280,6 +280,13 @@ def github_health(config: Config, environ: Mapping[str, str]) -> Iterator[Findin
         yield from health(api, list(dict.fromkeys(names)))
 
 
+def agents_health(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether each agent program that may be used can be."""
+    from loopctl.adapters.harnesses_health import health
+
+    return health(agent_programs(config, environ), config.policy.default_harness, config.harnesses)
+
+
 def tmux_version(environ: Mapping[str, str]) -> str:
     """What `tmux -V` prints. Raises StateError when there is none, or one that is too old."""
     version = program_version(agents_env(environ))

@@ -63,7 +63,8 @@ def content() -> dict[str, str]:
     parts["events"] = _rows(("Type", "Meaning"), [(f"`{name}`", text) for name, text in EVENT_TYPES.items()])
     parts["layers"] = "```text\n" + "\n".join(_layers()) + "\n```"
     parts["harnesses"] = _rows(
-        ("Name", "Command line"), [(f"`{name}`", f"`{' '.join(argv)}`") for name, argv in BUILT_IN.items()]
+        ("Name", "Starts with", "Goes on with"),
+        [(f"`{name}`", f"`{' '.join(one.argv)}`", f"`{' '.join(one.resume_argv)}`") for name, one in BUILT_IN.items()],
     )
     return parts
 
