@@ -195,7 +195,7 @@ def test_what_something_else_brings_back_is_ended_a_few_times_and_then_reported(
     world.item("demo/app#2")
     agent, other = world.session("demo/app#1"), world.session("demo/app#2")
     desk = Desk(world, ending())
-    for second in range(1, 4 * 3600, 5):
+    for second in range(1, 3600, 5):
         desk.at(second, lambda: brought_back(world, agent))
     desk.run(12 * INTERVAL)
     first, second, third, fourth = [index for index, c in enumerate(desk.cycles) if c["changed"]]
@@ -204,7 +204,7 @@ def test_what_something_else_brings_back_is_ended_a_few_times_and_then_reported(
     assert "ended 2 times and is alive again; it will be ended again later" in held[0]
     assert "ended 4 times and is alive again; it is left alone now" in held[-1]
     assert "`loopctl sessions close items:demo/app#1` ends it at once" in held[-1]
-    desk.run(3 * 3600)
+    desk.run(3600)
     assert sum(c["changed"] for c in desk.cycles) == 4
     assert desk.snapshots[0]["whole_is_good"] is False
     # Others are ended as ever, and this one again tomorrow.
@@ -234,9 +234,9 @@ def test_a_webhook_does_not_make_it_fight(world: FakeWorld) -> None:
     world.item("demo/app#1", "closed")
     agent = world.session("demo/app#1")
     desk = Desk(world, ending(), interval=3600)
-    for second in range(1, 600):
+    for second in range(1, 200):
         desk.at(second, lambda: (brought_back(world, agent), desk.hint("demo/app#1", ended=True)))
-    desk.run(700)
+    desk.run(300)
     assert sum(c["changed"] for c in desk.cycles) == 2
 
 
