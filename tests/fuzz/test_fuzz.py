@@ -55,9 +55,9 @@ def test_hostile_input_is_refused_in_one_line_and_does_nothing(
         nonlocal tried, accepted, slowest
         folder.mkdir(0o700)
         try:
-            started = time.perf_counter()
+            started = time.process_time()
             accepted += target.attack(data, folder)
-            slowest = max(slowest, time.perf_counter() - started)
+            slowest = max(slowest, time.process_time() - started)
             tried += 1
         except BaseException as error:
             kept = tmp_path / hashlib.sha256(data).hexdigest()[:12]
