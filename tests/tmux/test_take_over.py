@@ -423,7 +423,7 @@ def test_dots_are_what_tmux_made_of_them(server: Server, world: World, tmp_path:
 def test_two_records_for_one_session_are_both_left_alone(server: Server, world: World, tmp_path: Path) -> None:
     server.session("loop-github-octo-foo_js-15")
     write(tmp_path / "sessions", 15, "octo/foo.js", tmuxTarget="loop-github-octo-foo_js-15")
-    write(tmp_path / "sessions", 15, "octo/foo.js", tmuxTarget="loop-github-octo-foo_js-15")
+    write(tmp_path / "sessions", 15, "octo/foo_js")
     rows = imported(tmp_path / "sessions", server, world)
     assert {(row.outcome, row.detail) for row in rows.values()} == {
         (SKIPPED, "session loop-github-octo-foo_js-15 is claimed by 2 records")
