@@ -16,6 +16,7 @@ from loopctl.model.observed import Observation, Question, known_item
 from loopctl.model.plan import CHANGED, ENDINGS, FAILED, RESUME, STALE, START, Action, Held, Outcome, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Playbook
+from loopctl.model.sessions import RUNNING
 from loopctl.observe import discover, observe
 from loopctl.ports import World
 
@@ -143,7 +144,7 @@ def _turn(
 ) -> Cycle:
     asked_at = world.clock()
     observation, plan = _look(done.work, playbook, world)
-    allowed = [action for action in plan.actions if done.work.everything or action.verb not in _STARTS]
+    allowed = plan.actions if done.work.everything else _without_starts(plan)
     put_off = [action.ref for action in allowed if is_blocked(action.ref)]
     ready = [action for action in allowed if action.ref not in put_off]
     contested = dict.fromkeys(Held(action.ref, reason) for action in ready if (reason := contests.reason(action)))
@@ -167,6 +168,12 @@ def _turn(
     budget.spend(outcome, world.clock())
     contests.note(outcome)
     return replace(done, outcome=outcome, stopped=outcome.interrupted)
+
+
+def _without_starts(plan: Plan) -> list[Action]:
+    """All but what starts something, and what would be said of that."""
+    starts = {action.ref for action in plan.actions if action.verb in _STARTS}
+    return [action for action in plan.actions if action.ref not in starts or action.after.phase != RUNNING]
 
 
 def _look(work: Work, playbook: Playbook, world: World) -> tuple[Observation, Plan]:

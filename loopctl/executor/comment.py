@@ -75,6 +75,8 @@ def _is_about(action: Action, result: Result) -> bool:
 def _comment(action: Action, own: Result | None, records: dict[str, SessionRecord], world: World) -> Result:
     if own and own.status not in {CHANGED, OK}:
         return Result(action, STALE, f"nothing to tell: the {own.action.verb} is {own.status}")
+    if own is None and action.before.phase != action.after.phase:
+        return Result(action, STALE, "nothing to tell: what it tells of was not done")
     if world.interrupted():
         return Result(action, FAILED, "interrupted before it was posted")
     id_ = _session_of(action, own, records, world)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -35,6 +35,7 @@ from loopctl.model.sessions import EXITED, GONE, RETAINED, RUNNING, UNDEAD
 from loopctl.model.talk import mark_of
 from loopctl.planner.comments import MAX_COMMENT
 from loopctl.testing import RAISE, UNKNOWN, Crash, FakeWorld, SimRecord
+from tests.unit.controller.desk import INTERVAL, Desk
 
 REF = "demo/app#1"
 ITEM = WorkItemRef.parse(REF, "items")
@@ -375,6 +376,26 @@ def test_a_session_that_moved_is_not_spoken_of() -> None:
     world.registry.edit(agent.id, name="another")
     assert status(world.apply(plan)) == {COMMENT: STALE}
     assert texts(world) == []
+
+
+def test_a_comment_without_the_start_that_it_tells_of_is_not_made() -> None:
+    world, _ = ended_world(RETAINED)
+    world.item(REF, labels=["loop"])
+    plan = world.plan(BOOK)
+    alone = replace(plan, actions=tuple(action for action in plan.actions if action.verb == COMMENT))
+    assert status(world.apply(alone)) == {COMMENT: STALE}
+    assert texts(world) == []
+
+
+def test_a_controller_that_may_not_start_says_nothing_of_a_start() -> None:
+    world, _ = ended_world(RETAINED)
+    desk = Desk(world, BOOK)
+    desk.at(INTERVAL * 1.4, lambda: world.item(REF, labels=["loop"]))
+    desk.at(INTERVAL * 1.5, lambda: desk.hint(REF))
+    desk.run(INTERVAL * 1.9)
+    assert (texts(world), world.journal.of("action.stale")) == ([], [])
+    desk.run(INTERVAL)
+    assert texts(world) == ["at work"]
 
 
 def test_what_became_unknown_is_held_once() -> None:
