@@ -22,11 +22,12 @@ def said(name: str, **facts: object) -> str:
 
 
 def block_of(text: str) -> list[str]:
-    """The lines between the first line of backticks and the next that is as long."""
+    """The lines between the first line of backticks and the next that Markdown, or a reader, would take for its end."""
     lines = text.split("\n")
-    fence = next(line for line in lines if re.fullmatch("`{3,}", line))
-    first = lines.index(fence)
-    return lines[first + 1 : lines.index(fence, first + 1)]
+    first = next(at for at, line in enumerate(lines) if re.fullmatch("`{3,}", line))
+    end = re.compile(f"\\s*`{{{len(lines[first])},}}\\s*")
+    last = next(at for at, line in enumerate(lines) if at > first and end.fullmatch(line))
+    return lines[first + 1 : last]
 
 
 @pytest.mark.parametrize("name", TEXT_FACTS)
