@@ -58,6 +58,10 @@ def test_what_an_agent_gets_of_the_callers_world(box: Box) -> None:
         "GH_TOKEN": "ghp_job2",
         "ACTIONS_RUNTIME_TOKEN": "job",
         "SOME_SECRET": "job",
+        "THE_LOOP_GH_WEBHOOK_SECRET": "job",
+        "GH_ENTERPRISE_TOKEN": "job",
+        "GH_CONFIG_DIR": str(elsewhere),
+        "LOOPCTL_CONFIG": box.env["LOOPCTL_CONFIG"],
         "AGENT_KEY": "asked-for",
         "TMUX": f"{elsewhere}/default,1,0",
         "TMUX_PANE": "%77",
@@ -72,7 +76,8 @@ def test_what_an_agent_gets_of_the_callers_world(box: Box) -> None:
         for pair in Path(f"/proc/{row['pane_pid']}/environ").read_bytes().decode().split("\0")
         if "=" in pair
     )
-    assert not {"GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN", "SOME_SECRET", "TMUX_TMPDIR"} & environ.keys()
+    not_theirs = caller.keys() - {"AGENT_KEY", "TMUX", "TMUX_PANE"}
+    assert not not_theirs & environ.keys()
     assert (environ["HOME"], environ["PATH"]) == (box.env["HOME"], box.env["PATH"])
     assert (environ["LOOPCTL_SESSION"], environ["LOOPCTL_REF"]) == (row["id"], "items:demo/app#1")
     assert environ["AGENT_KEY"] == "asked-for"
