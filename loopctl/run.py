@@ -8,12 +8,12 @@ from dataclasses import replace
 from loopctl.executor import execute
 from loopctl.model.facts import Known
 from loopctl.model.items import WorkItem
-from loopctl.model.observed import Observation
+from loopctl.model.observed import NOT_ASKED, Observation
 from loopctl.model.plan import Outcome, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import RUN, Playbook
-from loopctl.observe import answered, ask, discover, muted, observe
-from loopctl.planner import diff, resolve, undecided
+from loopctl.observe import answered, ask, discover, hear, muted, observe
+from loopctl.planner import diff, listening, resolve, threads_of, undecided
 from loopctl.ports import World
 
 
@@ -40,7 +40,16 @@ def look(
     if any(rule.ensure.comment for play in playbook.plays for rule in play.rules):
         observation = replace(observation, mute=muted(world, observation))
     wanted = undecided(playbook, observation)
-    return ask(world, observation, wanted) if wanted else observation
+    return _hear(world, playbook, ask(world, observation, wanted) if wanted else observation)
+
+
+def _hear(world: World, playbook: Playbook, observation: Observation) -> Observation:
+    """Read the comments that running agents are to be told of. Only of an item that is known to be the one meant."""
+    refs = listening(playbook, observation)
+    unasked = [s.ref for s in observation.subjects if s.ref in refs and s.item is NOT_ASKED]
+    observation = ask(world, observation, unasked) if unasked else observation
+    threads = threads_of(refs, observation)
+    return hear(world, observation, threads) if threads else observation
 
 
 def starts_sessions(playbook: Playbook) -> bool:

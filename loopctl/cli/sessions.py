@@ -14,6 +14,7 @@ from loopctl.cli.sessions_move import move
 from loopctl.cli.sessions_pause import pause, resume
 from loopctl.cli.sessions_rebuild import rebuild
 from loopctl.cli.sessions_take import adopt, import_, register
+from loopctl.cli.sessions_talk import retry, send
 from loopctl.errors import EXIT_OK, LoopctlError, StateError, UsageError
 from loopctl.model.facts import Unknown
 from loopctl.model.observed import Observation
@@ -38,6 +39,8 @@ sessions.add_command(move)
 sessions.add_command(pause)
 sessions.add_command(resume)
 sessions.add_command(rebuild)
+sessions.add_command(retry)
+sessions.add_command(send)
 
 
 @sessions.command("list")
@@ -76,7 +79,7 @@ def list_(config: str | None, unmanaged: bool, form: str) -> None:
 def show(ref: str, config: str | None, form: str) -> None:
     """Show all that is known of a session."""
     from loopctl.cli.wiring import Setup
-    from loopctl.model.encode import record_to_dict
+    from loopctl.model.encode import deliveries_to_list, record_to_dict
     from loopctl.observe import ask, observe
     from loopctl.render.json import json_text
     from loopctl.render.sessions import session_text
@@ -94,10 +97,11 @@ def show(ref: str, config: str | None, form: str) -> None:
     except StateError as error:
         # What was written down can be shown without tmux.
         view = SessionView(record, Unknown(error.message))
+    told = setup.world.ledger.read().deliveries.get(record.id, ())
     if form == "json":
-        out(json_text(record_to_dict(view, attach)))
+        out(json_text(record_to_dict(view, attach) | {"deliveries": deliveries_to_list(told)}))
     else:
-        out(session_text(view, item, attach, setup.view()))
+        out(session_text(view, item, attach, setup.view(), told))
 
 
 @sessions.command(short_help="Print what a session said.")

@@ -8,6 +8,7 @@ from loopctl.errors import StaleError
 from loopctl.executor import limits
 from loopctl.executor.close import close_all
 from loopctl.executor.comment import comment_all, promise
+from loopctl.executor.deliver import deliver_all
 from loopctl.executor.guard import doubt, moved, of_another_world
 from loopctl.executor.pause import pause_all
 from loopctl.executor.start import start_all
@@ -15,6 +16,7 @@ from loopctl.model.observed import NOT_ASKED, Observation, Subject
 from loopctl.model.plan import (
     CHANGED,
     COMMENT,
+    DELIVER,
     ENDINGS,
     FAILED,
     RECORD,
@@ -72,6 +74,7 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
     records: dict[int, tuple[Action, SessionRecord]] = {}
     starts: dict[int, tuple[Action, Subject]] = {}
     comments: dict[int, Action] = {}
+    deliveries: dict[int, tuple[Action, SessionView]] = {}
     for index, action in enumerate(plan.actions):
         subject = _subject(action, observation)
         reason = "its record is not there any more" if subject is None else ""
@@ -80,8 +83,8 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
             results[index] = Result(action, STALE, reason)
         elif unsure:
             held += [] if (doubtful := Held(action.ref, unsure)) in held else [doubtful]
-        elif action.verb in ENDINGS and subject.session:
-            endings[index] = (action, subject.session)
+        elif action.verb in {*ENDINGS, DELIVER} and subject.session:
+            (deliveries if action.verb == DELIVER else endings)[index] = (action, subject.session)
         elif action.verb == RECORD and subject.record:
             records[index] = (action, subject.record)
         elif action.verb == START:
@@ -93,6 +96,7 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
     promise(list(comments.values()), world)
     results |= zip(endings, close_all(list(endings.values()), world), strict=True) if endings else {}
     results |= zip(records, pause_all(list(records.values()), world), strict=True) if records else {}
+    results |= zip(deliveries, deliver_all(list(deliveries.values()), world), strict=True)
     if starts and world.interrupted():
         results |= {
             index: Result(action, FAILED, "interrupted before it began") for index, (action, _) in starts.items()

@@ -71,6 +71,8 @@ def _prepare(action: Action, subject: Subject, world: World) -> tuple[SessionRec
         created_at=world.now(),
     )
     record = _again(begun, record, world) if begun else world.registry.add(record)
+    if after.cursor:
+        world.ledger.set_cursor(record.id, after.cursor)
     env = {**harness.env(), "LOOPCTL_SESSION": record.id, "LOOPCTL_REF": str(action.ref)}
     return record, StartSpec(record.id, action.ref, after.name, argv, after.cwd, env)
 

@@ -9,6 +9,7 @@ from loopctl.model.observed import Observation
 from loopctl.model.plan import Action, Held, Plan, PlayScope
 from loopctl.model.rules import PAUSE, RUN, Playbook, Policy
 from loopctl.planner.comments import comment_of
+from loopctl.planner.deliveries import deliveries_of, heard_from
 from loopctl.planner.endings import end_of, pause_of
 from loopctl.planner.links import Stays
 from loopctl.planner.resolve import Resolution, is_for
@@ -69,6 +70,7 @@ def _steps(resolution: Resolution, observation: Observation, policy: Policy, sta
     comment = _comment_step(resolution, session, observation, policy)
     if comment is not None:
         yield comment
+    yield from deliveries_of(resolution, observation, policy)
 
 
 def _session_step(resolution: Resolution, observation: Observation, policy: Policy, starts: Starts) -> Step | None:
@@ -76,7 +78,8 @@ def _session_step(resolution: Resolution, observation: Observation, policy: Poli
     if desired is None or desired.ensure.session is None:
         return None
     if desired.ensure.session == RUN:
-        return start_of(resolution.subject, desired, observation, policy, starts)
+        step = start_of(resolution.subject, desired, observation, policy, starts)
+        return heard_from(step, resolution.subject, desired, observation) if isinstance(step, Action) else step
     if desired.ensure.session == PAUSE:
         return pause_of(resolution.subject, desired, observation)
     return end_of(resolution.subject, desired, observation, policy)

@@ -123,7 +123,9 @@ def _changes(rule: Rule, subject: Subject) -> bool:
     record = subject.record
     if wanted == RUN:
         # A paused session is not started again, whatever has become of its pane.
-        return subject.latest and phase != RUNNING and not (record and record.status == PAUSED_STATUS)
+        # A running one may have to be told of what was said.
+        idle = phase == RUNNING and rule.ensure.deliver is None
+        return subject.latest and not idle and not (record and record.status == PAUSED_STATUS)
     if record is None:
         return False
     if wanted == PAUSE:

@@ -9,6 +9,7 @@ from loopctl.errors import DocumentError, Problem
 from loopctl.model.rules import (
     REMOVE,
     RETAIN,
+    RUN,
     Ensure,
     ItemMatch,
     Limits,
@@ -120,7 +121,10 @@ class _Builder:
         if "comment" in value and "session" not in value:
             problem = "a comment tells what state was reached: it needs a `session` beside it"
             self.problems.append(self._document.problem((*path, "comment"), problem))
-        for key in ("deliver", "branch", "force"):
+        if "deliver" in value and value.get("session") != RUN:
+            problem = "deliver tells a running agent what is said on its item: it needs `session: running` beside it"
+            self.problems.append(self._document.problem((*path, "deliver"), problem))
+        for key in ("branch", "force"):
             if key in value:
                 # Better refused than accepted and not done.
                 problem = f"ensure.{key} cannot be carried out by this version of loopctl"
