@@ -50,7 +50,7 @@ def comment_of(
         text = _text(subject, desired, key, step, policy)
     except DocumentError as error:
         return Held(subject.ref, f"its comment cannot be written: {error.problems[0].message}")
-    if not text or (note and (key == ENDED_KEY or note.digest == digest_of(text))):
+    if not text or (note and note.digest == digest_of(text)):
         return None
     if record and (waits := _not_yet(subject, key, text, observation, policy)):
         return Held(subject.ref, waits)

@@ -45,7 +45,7 @@ def holds(subject: Subject, key: str, observation: Observation) -> bool:
     record = subject.record
     if key == ENDED_KEY:
         return record is not None and record.status == CLOSED_STATUS and is_owed(record, observation)
-    return subject.latest and record is not None and subject.phase == _LIVE[key]
+    return record is not None and subject.phase == _LIVE[key]
 
 
 def comment_is_due(rule: Rule, subject: Subject, observation: Observation) -> bool:

@@ -31,7 +31,7 @@ from loopctl.model.rules import (
     SessionMatch,
 )
 from loopctl.model.secrets import forget, learn
-from loopctl.model.sessions import EXITED, GONE, RETAINED, RUNNING, UNDEAD
+from loopctl.model.sessions import EXITED, GONE, PAUSED, RETAINED, RUNNING, UNDEAD
 from loopctl.model.talk import mark_of
 from loopctl.planner.comments import MAX_COMMENT
 from loopctl.testing import RAISE, UNKNOWN, Crash, FakeWorld, SimRecord
@@ -183,6 +183,12 @@ def test_a_paused_session_says_so() -> None:
     assert [action.after.comment for action in world.plan(playbook).actions] == ["", "at rest"]
     go(world, playbook)
     assert texts(world) == ["at rest", "at work"]
+
+
+def test_a_session_that_rests_is_not_said_to_run() -> None:
+    world = open_world()
+    world.session(REF, PAUSED)
+    assert world.plan(BOOK).actions == ()
 
 
 def test_a_running_session_that_nobody_spoke_of_is_spoken_of() -> None:
@@ -435,28 +441,27 @@ def test_a_comment_that_cannot_be_written_down_is_made_once() -> None:
     assert texts(world) == ["at work"]
 
 
-def calls_of(build: Callable[[], FakeWorld]) -> int:
-    world = build()
-    begun = len(world.faults.calls)
-    world.apply(world.plan(BOOK))
-    return len(world.faults.calls) - begun
-
-
 def closing() -> FakeWorld:
     return ended_world()[0]
 
 
-@pytest.mark.parametrize(("build", "text"), [(open_world, "at work"), (closing, "has ended")])
-def test_a_crash_at_any_call_leaves_exactly_one_comment(build: Callable[[], FakeWorld], text: str) -> None:
-    total = calls_of(build)
+@pytest.mark.parametrize(
+    ("build", "playbook", "text"), [(open_world, book(up()), "at work"), (closing, book(over()), "has ended")]
+)
+def test_a_crash_at_any_call_leaves_exactly_one_comment(
+    build: Callable[[], FakeWorld], playbook: Playbook, text: str
+) -> None:
+    world = build()
+    world.apply(world.plan(playbook))
+    total = len(world.faults.calls)
     assert total > 20
     for call in range(1, total + 1):
         world = build()
         world.faults.crash_at(call)
         with suppress(Crash):
-            world.apply(world.plan(BOOK))
+            world.apply(world.plan(playbook))
         world.faults.clear()
         for _ in range(3):
-            world.apply(world.plan(BOOK))
+            world.apply(world.plan(playbook))
         assert texts(world) == [text], call
-        assert world.plan(BOOK).actions == (), call
+        assert world.plan(playbook).actions == (), call
