@@ -1,4 +1,4 @@
-"""What is installed is what is in the tree: the package with its playbooks and schemas, and nothing of the tests."""
+"""What is installed is what is in the tree: the package with its playbooks, templates and schemas, and nothing of the tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 @pytest.mark.parametrize("folder", ["playbooks", "schemas"])
 def test_data_is_in_the_wheel(wheel: set[str], folder: str) -> None:
-    files = {f"loopctl/_data/{folder}/{path.name}" for path in (ROOT / folder).glob("*.[yj]*")}
+    files = {f"loopctl/_data/{path.relative_to(ROOT)}" for path in (ROOT / folder).rglob("*.*") if path.is_file()}
     assert files
     assert files <= wheel
 
