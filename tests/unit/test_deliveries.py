@@ -15,9 +15,9 @@ from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import RUN, Ensure, ItemMatch, Limits, Match, Play, Playbook, Policy, Position, Rule
 from loopctl.model.sessions import EXITED, PAUSED
 from loopctl.model.talk import COMMENTS, DELIVERED, FAILED_DELIVERY, REVIEW, SENDING, Comment
-from loopctl.testing import FakeWorld
-from loopctl.testing.world import BEGINNING, SimRecord
+from loopctl.testing import Crash, FakeWorld, SimRecord
 
+BEGINNING = FakeWorld().now()
 ITEM = WorkItemRef.parse("items:demo/app#1")
 POLICY = Policy(spawn_workdir="/srv/work", authorized_users=frozenset({"alice", "bob"}), max_retries=2)
 
@@ -265,6 +265,47 @@ def test_a_crash_between_the_two_writes_sends_nothing_twice(world: FakeWorld, ag
     assert again.actions == ()
     assert "cannot be told" in again.notes[0]
     assert heard(agent) == ([] if step == "paste" else ["a"])
+
+
+def three_to_two(world: FakeWorld) -> list[SimRecord]:
+    """Two agents, each of which is to be told three things."""
+    world.item("demo/app#10", labels=("loop",))
+    agents = [world.session("demo/app#1"), world.session("demo/app#10")]
+    for number, agent in enumerate(agents):
+        world.ledger.cursors[agent.id] = BEGINNING
+        for turn in range(3):
+            ids = f"{number}{turn}"
+            at = BEGINNING + timedelta(minutes=turn + 1)
+            world.provider.comments.setdefault(agent.ref, []).append(Comment(ids, "bob", f"text of {ids}", at))
+    return agents
+
+
+def test_a_crash_at_any_step_loses_nothing_unsaid_and_sends_nothing_twice() -> None:
+    """Each message arrives once, in order, and where it may not have, that is said."""
+    call, whole = 0, False
+    while not whole:
+        call += 1
+        world = FakeWorld(policy=POLICY)
+        world.item("demo/app#1", labels=("loop",))
+        agents = three_to_two(world)
+        plan = world.plan(rules())
+        world.faults.crash_at(call)
+        try:
+            world.apply(plan)
+            whole = True
+        except Crash:
+            pass
+        world.faults.clear()
+        again = world.plan(rules())
+        world.apply(again)
+        assert world.plan(rules()).actions == ()
+        unsure = sum(line.status == SENDING for line in world.ledger.deliveries.values())
+        assert unsure == sum("cannot be told" in note for note in again.notes) <= 1
+        for number, agent in enumerate(agents):
+            got, wanted = heard(agent), [f"{number}{turn}" for turn in range(3)]
+            assert got == [id_ for id_ in wanted if id_ in got], call
+            assert len(wanted) - len(got) <= unsure
+    assert call > 15
 
 
 def test_the_same_plan_twice_says_nothing_twice(world: FakeWorld, agent: SimRecord) -> None:
