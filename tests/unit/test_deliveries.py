@@ -10,11 +10,13 @@ import pytest
 
 from loopctl.model.facts import REFUSED, Unknown
 from loopctl.model.items import OPEN
-from loopctl.model.plan import CHANGED, DELIVER, FAILED, START, Plan
+from loopctl.model.plan import CHANGED, DELIVER, FAILED, START, Action, Held, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import RUN, Ensure, ItemMatch, Limits, Match, Play, Playbook, Policy, Position, Rule
-from loopctl.model.sessions import EXITED, PAUSED
-from loopctl.model.talk import COMMENTS, DELIVERED, FAILED_DELIVERY, REVIEW, SENDING, Comment
+from loopctl.model.sessions import EXITED, PAUSED, RETAINED
+from loopctl.model.talk import COMMENTS, DELIVERED, FAILED_DELIVERY, REVIEW, SENDING, Comment, Message
+from loopctl.observe import observe
+from loopctl.planner import Desired, tell
 from loopctl.testing import Crash, FakeWorld, SimRecord
 
 BEGINNING = FakeWorld().now()
@@ -371,3 +373,44 @@ def test_without_words_of_the_config_no_text_ends_its_own_fence(world: FakeWorld
     (message,) = world.plan(rules()).actions[0].after.messages
     fence = message.text.splitlines()[1]
     assert message.text.splitlines()[1:] == [fence, "one", "two", fence]
+
+
+@pytest.mark.parametrize(
+    ("phase", "why"),
+    [
+        (PAUSED, "its session is paused: `loopctl sessions resume items:demo/app#1` comes first"),
+        (EXITED, "its session is exited: only a running agent can be told something"),
+        (RETAINED, "its session is retained: only a running agent can be told something"),
+    ],
+)
+def test_by_hand_only_a_running_agent_is_told_something(world: FakeWorld, phase: str, why: str) -> None:
+    world.session("demo/app#1", phase)
+    assert by_hand(world) == Held(ITEM, why)
+
+
+def test_by_hand_a_pane_that_takes_no_input_or_is_not_seen_is_told_nothing(world: FakeWorld, agent: SimRecord) -> None:
+    assert agent.pane
+    agent.pane.input_off = True
+    step = by_hand(world)
+    assert isinstance(step, Held)
+    assert "takes no input" in step.reason
+    world.servers.ensure(world.socket).hangs = True
+    step = by_hand(world)
+    assert isinstance(step, Held)
+    assert "did not answer" in step.reason
+
+
+def test_what_was_sent_by_hand_is_said_as_it_is(world: FakeWorld, agent: SimRecord) -> None:
+    step = by_hand(world)
+    assert isinstance(step, Action)
+    plan = replace(world.plan(rules()), actions=(step,))
+    assert world.apply(plan).results[0].status == CHANGED
+    assert agent.pane
+    assert agent.pane.heard == ["{{ as }} it is"]
+
+
+def by_hand(world: FakeWorld) -> Action | Held:
+    observation = observe(world.world)
+    play = rules().plays[0]
+    desired = Desired(play.rules[0].ensure, play.rules[0], play)
+    return tell(observation.subjects[0], Message("sent:1", "", "{{ as }} it is", "as it is"), desired, observation)
