@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from loopctl.errors import DocumentError
+from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Expression, Policy
 from loopctl.playbook.document import Document, load_document
 from loopctl.playbook.schema import ignored_keys, schema, validate
+from loopctl.playbook.templates import compile_template
 from loopctl.playbook.texts import COMMENT_ENDED, COMMENT_RUNNING, DELIVERY, START, texts
 
 _APP = "loopctl"
@@ -90,6 +92,28 @@ class EventLog:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkspaceConfig:
+    """Where worktrees are made (`root` absolute, "" for nowhere), with which git, and where repositories are cloned from:
+    `clone_url` by a template, else by protocol and host, `default_host` for items that name none."""
+
+    root: str = ""
+    git_binary: str = "git"
+    clone_protocol: str = "https"
+    default_host: str = "github.com"
+    clone_url: Expression | None = None
+
+    def url(self, ref: WorkItemRef) -> str:
+        """Where the repository of an item is. Raises DocumentError when the template fails."""
+        host = ref.host or self.default_host
+        if self.clone_url:
+            return str(self.clone_url({"item": {"host": host, "owner": ref.owner, "repo": ref.repo}})).strip()
+        if self.clone_protocol == "ssh":
+            # Its port would be that of the web server.
+            return f"ssh://git@{host.partition(':')[0]}/{ref.owner}/{ref.repo}.git"
+        return f"https://{host}/{ref.owner}/{ref.repo}.git"
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything a config says, defaults filled in. Paths are absolute, times are in seconds.
 
@@ -113,6 +137,7 @@ class Config:
     polling: Polling
     webhook: Webhook
     event_log: EventLog
+    workspace: WorkspaceConfig
     github_timeout_seconds: float
     github_patience_seconds: float
     github_budget_share: float
@@ -211,6 +236,7 @@ def _build(document: Document, path: str, paths: _Paths) -> Config:
             int(_get(value, "polling", "maxRetries")),
         ),
         webhook=_webhook(value),
+        workspace=_workspace(value, document, paths),
         event_log=EventLog(
             _get(value, "eventLog", "enabled"),
             str(paths.absolute(log["path"]) if "path" in log else root / "events.jsonl"),
@@ -259,7 +285,37 @@ def _policy(value: Mapping[str, Any], document: Document, paths: _Paths) -> Poli
         resume_probe_seconds=float(_get(value, "routing", "tmux", "resumeProbeSeconds")),
         authorized_users=frozenset(login.lower() for login in _get(value, "routing", "authorizedUsers")),
         templates=_templates(value, document, paths),
+        workspace_root=_workspace_root(value, paths),
+        workspace_branch=_branch(value, document, paths),
+        keep_checkout_on_close=_get(value, "routing", "workspace", "keepCheckoutOnClose"),
     )
+
+
+def _workspace_root(value: Mapping[str, Any], paths: _Paths) -> str:
+    root: str = _get(value, "routing", "workspace", "root")
+    return str(paths.absolute(root)) if root else ""
+
+
+def _workspace(value: Mapping[str, Any], document: Document, paths: _Paths) -> WorkspaceConfig:
+    git, protocol, host, url = (
+        _get(value, "routing", "workspace", key) for key in ("gitBinary", "cloneProtocol", "defaultHost", "cloneUrl")
+    )
+    where = (*_routing_path(document), "workspace", "cloneUrl")
+    template = compile_template(document, where, {}, frozenset({"item"})) if url else None
+    return WorkspaceConfig(_workspace_root(value, paths), git, protocol, host, template)
+
+
+def _branch(value: Mapping[str, Any], document: Document, paths: _Paths) -> Expression | None:
+    """How branches are called. Nothing is compiled where there are no worktrees."""
+    given: str = _get(value, "routing", "workspace", "branch")
+    if "branch" in value["routing"].get("workspace", {}):
+        return compile_template(document, (*_routing_path(document), "workspace", "branch"), {})
+    return compile_template(Document("config", given, given), (), {}) if _workspace_root(value, paths) else None
+
+
+def _routing_path(document: Document) -> tuple[str, ...]:
+    top = document.value
+    return ("routing",) if isinstance(top, dict) and "routing" in top else ("webhooks", "ghWebhook", "routing")
 
 
 def _templates(value: Mapping[str, Any], document: Document, paths: _Paths) -> Mapping[str, Expression]:

@@ -16,7 +16,7 @@ from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Policy
 from loopctl.model.sessions import Pane, ServerId, ServerView, SessionRecord
 from loopctl.model.talk import Comment, Posted, Talk
-from loopctl.model.workspaces import Workspace
+from loopctl.model.workspaces import Prepared, Removal, Workspace
 
 
 class Provider(Protocol):
@@ -260,13 +260,14 @@ class Workspaces(Protocol):
         """What stands at these paths; an answer for each."""
         ...
 
-    def prepare(self, ref: WorkItemRef, branch: str) -> str:
-        """Make (or find) the item's worktree on this branch; its absolute path. Raises StateError."""
+    def prepare(self, ref: WorkItemRef, branch: str) -> Prepared:
+        """Make (or find) the item's worktree on this branch, at the path that `model.workspaces.worktree_path` says. What is in it
+        stays. Raises StateError."""
         ...
 
-    def remove(self, path: str, *, force: bool) -> str:
-        """Take a worktree of ours away. Refuses, with the reason, what is not ours or has work that would be lost, unless forced: then
-        that work is saved first. Returns a problem or ""."""
+    def remove(self, path: str, *, force: bool) -> Removal:
+        """Take a worktree of ours away. What is not ours stays, and so does what has work that would be lost, unless forced: then
+        that work is saved first. A vanished one is no problem. Never raises."""
         ...
 
 

@@ -13,7 +13,7 @@ from loopctl.model.plan import Outcome, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import RUN, Playbook
 from loopctl.observe import answered, ask, discover, hear, muted, observe
-from loopctl.planner import diff, listening, resolve, threads_of, undecided
+from loopctl.planner import diff, listening, removable, resolve, threads_of, undecided
 from loopctl.ports import World
 
 
@@ -39,8 +39,21 @@ def look(
         observation = answered(observation, {ref: Known(item) for ref, item in told.items()})
     if any(rule.ensure.comment for play in playbook.plays for rule in play.rules):
         observation = replace(observation, mute=muted(world, observation))
+    observation = replace(observation, keep_checkouts=world.policy.keep_checkout_on_close)
+    observation = _worktrees(world, playbook, observation)
     wanted = undecided(playbook, observation)
-    return _hear(world, playbook, ask(world, observation, wanted) if wanted else observation)
+    observation = ask(world, observation, wanted) if wanted else observation
+    return _hear(world, playbook, _worktrees(world, playbook, observation))
+
+
+def _worktrees(world: World, playbook: Playbook, observation: Observation) -> Observation:
+    """Look at the worktrees that could go, as far as is known now."""
+    paths = removable(playbook, observation)
+    return (
+        replace(observation, workspaces={**observation.workspaces, **world.workspaces.look(paths)})
+        if paths
+        else observation
+    )
 
 
 def _hear(world: World, playbook: Playbook, observation: Observation) -> Observation:

@@ -30,7 +30,8 @@ from loopctl.adapters.shell_child import Child
 from loopctl.adapters.tmux import Tmux
 from loopctl.adapters.tmux_program import program_version
 from loopctl.adapters.transcripts import TranscriptFolder
-from loopctl.adapters.worktrees import NoWorkspaces
+from loopctl.adapters.worktrees import GitWorktrees, NoWorkspaces
+from loopctl.adapters.worktrees_git import Git
 from loopctl.cli.output import Progress, out, say, wants_color
 from loopctl.config import Config, Source, load_config
 from loopctl.config import EventLog as EventLogConfig
@@ -42,7 +43,7 @@ from loopctl.model.rules import Policy
 from loopctl.model.secrets import is_secret_name, learn
 from loopctl.model.the_loop import LoopFolder
 from loopctl.model.tmux import OLDEST, unsupported
-from loopctl.ports import Journal, Provider, World
+from loopctl.ports import Journal, Provider, Workspaces, World
 from loopctl.render import RENDERERS, View
 
 # Who asks who the controller is holds its lock for a moment.
@@ -172,7 +173,7 @@ def build_world(
         journal=open_journal(config.event_log, source),
         transcripts=TranscriptFolder(root / "transcripts"),
         ledger=SqliteLedger(root, now=now),
-        workspaces=NoWorkspaces(),
+        workspaces=_workspaces(config, environ, now),
         policy=_policy(config, harnesses),
         socket=config.socket,
         now=now,
@@ -198,6 +199,16 @@ def _policy(config: Config, harnesses: Mapping[str, CommandHarness]) -> Policy:
         prompted=frozenset(name for name, harness in harnesses.items() if harness.takes_prompt),
         harness_grace={name: grace for name, grace in graces.items() if grace is not None},
     )
+
+
+def _workspaces(config: Config, environ: Mapping[str, str], now: Callable[[], datetime]) -> Workspaces:
+    """Worktrees below the root that the config names. What is saved before one goes lies in the state folder."""
+    where = config.workspace
+    if not where.root:
+        return NoWorkspaces()
+    environ = {name: value for name, value in environ.items() if name != config.webhook.secret_env}
+    saved = Path(config.state_root, "saved-work")
+    return GitWorktrees(Path(where.root), saved, Git(where.git_binary, environ), where.url, now)
 
 
 def open_journal(log: EventLogConfig, source: str, warn: Callable[[str], object] = say) -> Journal:

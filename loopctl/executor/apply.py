@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from loopctl.errors import StaleError
@@ -11,9 +12,12 @@ from loopctl.executor.comment import comment_all, promise
 from loopctl.executor.deliver import deliver_all
 from loopctl.executor.guard import doubt, moved, of_another_world
 from loopctl.executor.pause import pause_all
+from loopctl.executor.restart import restart_all
 from loopctl.executor.start import start_all
+from loopctl.executor.workspace import free_after, free_alone, is_all_that_goes
 from loopctl.model.observed import NOT_ASKED, Observation, Subject
 from loopctl.model.plan import (
+    BEGINNINGS,
     CHANGED,
     COMMENT,
     DELIVER,
@@ -21,7 +25,6 @@ from loopctl.model.plan import (
     FAILED,
     RECORD,
     STALE,
-    START,
     Action,
     Held,
     Outcome,
@@ -30,6 +33,7 @@ from loopctl.model.plan import (
 )
 from loopctl.model.sessions import SessionRecord, SessionView
 from loopctl.observe import ask, observe
+from loopctl.planner import ended_by_itself
 from loopctl.ports import World
 
 #: How old an answer of a provider may be when its plan is applied by the process that made it, in seconds.
@@ -87,14 +91,14 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
             (deliveries if action.verb == DELIVER else endings)[index] = (action, subject.session)
         elif action.verb == RECORD and subject.record:
             records[index] = (action, subject.record)
-        elif action.verb == START:
+        elif action.verb in BEGINNINGS:
             starts[index] = (action, subject)
         elif action.verb == COMMENT:
             comments[index] = action
         else:
             results[index] = Result(action, FAILED, f"this version cannot carry out {action.verb!r}")
     promise(list(comments.values()), world)
-    results |= zip(endings, close_all(list(endings.values()), world), strict=True) if endings else {}
+    results |= _end(endings, world)
     results |= zip(records, pause_all(list(records.values()), world), strict=True) if records else {}
     results |= zip(deliveries, deliver_all(list(deliveries.values()), world), strict=True)
     if starts and world.interrupted():
@@ -102,9 +106,25 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
             index: Result(action, FAILED, "interrupted before it began") for index, (action, _) in starts.items()
         }
     elif starts:
-        results |= zip(starts, start_all(list(starts.values()), world), strict=True)
+        results |= _begin(starts, world)
     results |= zip(comments, comment_all(list(comments.values()), list(results.values()), world), strict=True)
     return [results[index] for index in sorted(results)], held
+
+
+def _end(endings: Mapping[int, tuple[Action, SessionView]], world: World) -> dict[int, Result]:
+    """Sessions first; their worktrees go when that is done, with those of sessions that ended before."""
+    alone = {index: action for index, (action, _) in endings.items() if is_all_that_goes(action)}
+    closing = {index: pair for index, pair in endings.items() if index not in alone}
+    closed = dict(zip(closing, close_all(list(closing.values()), world), strict=True)) if closing else {}
+    return free_after(closed, world) | free_alone(alone, world)
+
+
+def _begin(starts: Mapping[int, tuple[Action, Subject]], world: World) -> dict[int, Result]:
+    """Those that take the place of an agent that ended by itself, then those that are new."""
+    again = {index: pair for index, pair in starts.items() if ended_by_itself(pair[1])}
+    new = {index: pair for index, pair in starts.items() if index not in again}
+    results = dict(zip(again, restart_all(list(again.values()), world), strict=True)) if again else {}
+    return results | (dict(zip(new, start_all(list(new.values()), world), strict=True)) if new else {})
 
 
 def _with_new_items(plan: Plan, observation: Observation) -> Observation:

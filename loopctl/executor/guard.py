@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopctl.model.facts import Unknown
 from loopctl.model.observed import NOT_ASKED, Observation, Subject
-from loopctl.model.plan import START, Action, Guard
+from loopctl.model.plan import BEGINNINGS, Action, Guard
 from loopctl.model.sessions import ABSENT_PANE, DEAD, LIVE
 from loopctl.planner import agent_elsewhere, guard_of
 
@@ -29,7 +29,7 @@ _NAMES = {
 
 def doubt(action: Action, subject: Subject, observation: Observation) -> str:
     """Why the subject can no longer be told to be what the plan saw, or ""."""
-    if action.verb == START and (other := agent_elsewhere(action.ref, observation)):
+    if action.verb in BEGINNINGS and (other := agent_elsewhere(action.ref, observation)):
         return other
     if action.guard.item_state and isinstance(subject.item, Unknown) and subject.item is not NOT_ASKED:
         return subject.item.reason
@@ -40,7 +40,7 @@ def doubt(action: Action, subject: Subject, observation: Observation) -> str:
 
 def moved(action: Action, subject: Subject, observation: Observation) -> str:
     """Which identity does not match any more, or ""."""
-    if action.verb == START and not subject.latest:
+    if action.verb in BEGINNINGS and not subject.latest:
         return "the item has a newer session"
     then, now = action.guard, guard_of(subject, observation)
     gone = _NEARER.get(now.pane_state, 0) > _NEARER.get(then.pane_state, 0)

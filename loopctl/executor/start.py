@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from loopctl.errors import LoopctlError, StateError
+from loopctl.executor.workspace import prepare
 from loopctl.model.facts import REFUSED, Fact, Known, Unknown
 from loopctl.model.observed import Subject, known_item
 from loopctl.model.plan import CHANGED, FAILED, Action, Result
 from loopctl.model.processes import ProcessId, ProcessTable
 from loopctl.model.sessions import ACTIVE, STARTED, TMUX_RUNNER, SessionRecord
+from loopctl.model.workspaces import WORKTREE
+from loopctl.planner import ended_by_itself
 from loopctl.ports import Started, StartSpec, World
 
 _TRIES = 5
@@ -24,17 +27,18 @@ _TRIES = 5
 def start_all(actions: Sequence[tuple[Action, Subject]], world: World) -> list[Result]:
     """Start all these sessions in one tmux invocation. Results in the order of actions."""
     results: dict[int, Result] = {}
-    ready: dict[int, tuple[SessionRecord, StartSpec]] = {}
+    ready: dict[int, tuple[SessionRecord, StartSpec, str]] = {}
     for index, (action, subject) in enumerate(actions):
         try:
             ready[index] = _prepare(action, subject, world)
         except LoopctlError as error:
             results[index] = Result(action, FAILED, error.message + (f" ({error.hint})" if error.hint else ""))
-    started = _start([spec for _, spec in ready.values()], world) if ready else {}
+    started = _start([spec for _, spec, _ in ready.values()], world) if ready else {}
     table = world.processes.look()
-    for index, (record, spec) in ready.items():
+    for index, (record, spec, note) in ready.items():
         action = actions[index][0]
-        results[index] = _finish(action, record, started.get(spec.id, Unknown("tmux made no pane")), table, world)
+        result = _finish(action, record, started.get(spec.id, Unknown("tmux made no pane")), table, world)
+        results[index] = replace(result, detail=f"{result.detail}; {note}") if note else result
     return [results[index] for index in range(len(actions))]
 
 
@@ -45,16 +49,25 @@ def _start(specs: list[StartSpec], world: World) -> Mapping[str, Fact[Started]]:
         return {spec.id: Unknown(error.message, REFUSED) for spec in specs}
 
 
-def _prepare(action: Action, subject: Subject, world: World) -> tuple[SessionRecord, StartSpec]:
+def _prepare(action: Action, subject: Subject, world: World) -> tuple[SessionRecord, StartSpec, str]:
     after = action.after
     harness = world.harnesses.get(after.harness)
     if harness is None:
         msg = f"no harness is called {after.harness!r} (known: {', '.join(sorted(world.harnesses))})"
         raise LoopctlError(msg)
-    conversation = harness.new_session_id()
-    argv = harness.argv(after.prompt, conversation)
+    argv: tuple[str, ...] = ()
+    conversation = after.conversation
+    if conversation:
+        argv = harness.resume_argv(after.prompt, conversation)
+    if not argv:
+        conversation = harness.new_session_id()
+        argv = harness.argv(after.prompt, conversation)
     item = known_item(subject)
-    begun = subject.record if subject.record and subject.record.only_begun else None
+    if problem := harness.check():
+        raise LoopctlError(problem)
+    place = prepare(action, world)
+    cut_off = subject.record is not None and subject.record.only_begun and not ended_by_itself(subject)
+    begun = subject.record if cut_off else None
     record = SessionRecord(
         id=str(uuid.uuid4()),
         ref=action.ref,
@@ -66,15 +79,27 @@ def _prepare(action: Action, subject: Subject, world: World) -> tuple[SessionRec
         socket=world.socket,
         name=after.name,
         harness_session_id=conversation,
-        cwd=after.cwd,
+        cwd=place.path,
+        workspace=place.path if after.workspace == WORKTREE else "",
+        branch=place.branch,
         node_id=item.node_id if item else "",
         created_at=world.now(),
+        resumes=_predecessor(subject, begun),
     )
     record = _again(begun, record, world) if begun else world.registry.add(record)
+    if record.resumes:
+        world.ledger.inherit(record.resumes, record.id)
     if after.cursor:
         world.ledger.set_cursor(record.id, after.cursor)
     env = {**harness.env(), "LOOPCTL_SESSION": record.id, "LOOPCTL_REF": str(action.ref)}
-    return record, StartSpec(record.id, action.ref, after.name, argv, after.cwd, env)
+    return record, StartSpec(record.id, action.ref, after.name, argv, place.path, env), place.note
+
+
+def _predecessor(subject: Subject, begun: SessionRecord | None) -> str:
+    """The session whose place this one takes: its agent ended though nobody wanted it to."""
+    if begun:
+        return begun.resumes
+    return subject.record.id if subject.record and ended_by_itself(subject) else ""
 
 
 def _again(begun: SessionRecord, record: SessionRecord, world: World) -> SessionRecord:
@@ -99,7 +124,12 @@ def _finish(
     row = table.value.get(pane.pid) if isinstance(table, Known) else None
     problem = _bind(record, made.value, row.id if row and row.mark == record.id else None, world)
     world.journal.emit(
-        "session.started", ref=str(record.ref), session=record.id, harness=record.harness, pane=pane.pane_id
+        "session.started",
+        ref=str(record.ref),
+        session=record.id,
+        harness=record.harness,
+        pane=pane.pane_id,
+        resumes=record.resumes or None,
     )
     if row is None and isinstance(table, Known):
         world.journal.emit(

@@ -138,6 +138,8 @@ def record_to_dict(view: SessionView, attach: str = "") -> dict[str, Any]:
         "created_at": time_text(record.created_at),
         "closed_at": time_text(record.closed_at),
         "transcript": record.transcript,
+        "workspace": record.workspace,
+        "branch": record.branch,
         "attach": attach,
     }
 

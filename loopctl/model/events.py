@@ -13,7 +13,8 @@ EVENT_TYPES: Mapping[str, str] = MappingProxyType(
     {
         "session.registered": "An existing session was put into the registry (registered or imported).",
         "session.moved": "A session's record was moved to its item's new address (from, to).",
-        "session.started": "A new pane was made and its harness started.",
+        "session.started": "A new pane was made and its harness started; resumes names the session whose place it took.",
+        "session.resume_failed": "An agent that was to go on with its conversation ended soon; one fresh start follows.",
         "session.start_failed": "A start did not leave a live, recorded session.",
         "session.closed": "A session's record was closed; reason says why (issue-closed, pr-merged, pr-closed, ...).",
         "session.retained": "A closed session's pane was kept, dead and read-only.",

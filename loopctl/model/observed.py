@@ -77,7 +77,7 @@ class Observation:
     `foreign` are records of other machines, which are out of scope. `alive_beside` counts the live sessions that a limit
     left out: fractions are measured against them too. `in_session` are all items with an open session, those included.
     `threads` are the comments on the items that were asked about, the oldest first; `workspaces` by path what the worktrees show.
-    `mute` are items on which nobody can comment, and why.
+    `mute` are items on which nobody can comment, and why. `keep_checkouts` is whether a worktree stays where no rule says.
     """
 
     machine: str
@@ -94,6 +94,7 @@ class Observation:
     threads: Mapping[WorkItemRef, Fact[tuple[Comment, ...]]] = field(default_factory=dict)
     workspaces: Mapping[str, Fact[Workspace]] = field(default_factory=dict)
     mute: Mapping[WorkItemRef, str] = field(default_factory=dict)
+    keep_checkouts: bool = True
 
 
 def known_item(subject: Subject) -> WorkItem | None:

@@ -19,6 +19,8 @@ RECORD = "record"
 COMMENT = "comment"
 DELIVER = "deliver"
 VERBS = (START, RESUME, CLOSE, REAP, RECORD, COMMENT, DELIVER)
+#: Verbs that bring an agent to life.
+BEGINNINGS = (START, RESUME)
 #: Verbs that end something; they go through the one close path.
 ENDINGS = (CLOSE, REAP)
 
@@ -26,7 +28,8 @@ ENDINGS = (CLOSE, REAP)
 @dataclass(frozen=True, slots=True)
 class Before:
     """What is, as far as the action changes it. `since` is the session's birth, `processes` its live processes
-    (labels), `spared` those that will be left alone because others share them."""
+    (labels), `spared` those that will be left alone because others share them. `workspace` is a worktree that was to go with
+    the session, `work` what would be lost with it, in words."""
 
     phase: str
     status: str = ""
@@ -41,6 +44,8 @@ class Before:
     spared: tuple[str, ...] = ()
     panes: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    workspace: str = ""
+    work: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class After:
     """What will be. `transcript` is kept or discarded; `grace` is in seconds; start fields are empty for an ending.
 
     `conversation` is the harness's session id that a resumed agent goes on with. `cursor` says from which time on (the
-    provider's clock) comments are passed on. `comment` is the text that the item is to carry once the state (`comment_key`) is reached.
+    provider's clock) comments are passed on. `workspace` is shared or worktree for a start, removed or kept for an ending. `comment` is the text that the item is to carry once the state (`comment_key`) is reached.
     """
 
     phase: str

@@ -186,6 +186,9 @@ class Policy:
     harness_grace: Mapping[str, float] = field(default_factory=dict)
     #: Logins whose comments are passed on to agents, in lower case.
     authorized_users: frozenset[str] = frozenset()
+    #: Where worktrees are ("": nowhere), the branch of one where no rule says, and whether it stays when its session ends.
+    workspace_root: str = ""
+    workspace_branch: Expression | None = None
     keep_checkout_on_close: bool = True
     #: What is said where a rule names no words of its own: `start`, `delivery`, `comment_running`, `comment_ended`.
     templates: Mapping[str, Expression] = field(default_factory=dict)

@@ -36,6 +36,12 @@ IMPORTED = "imported"
 
 TMUX_RUNNER = "tmux"
 
+#: Why a record was closed whose agent ended though nobody wanted it to: another one takes its place.
+AGENT_EXITED = "agent-exited"
+PANE_LOST = "pane-lost"
+RESUME_FAILED = "resume-failed"
+RESTART_REASONS = (AGENT_EXITED, PANE_LOST, RESUME_FAILED)
+
 
 @dataclass(frozen=True, slots=True)
 class ServerId:
@@ -92,7 +98,8 @@ class SessionRecord:
 @dataclass(frozen=True, slots=True)
 class Pane:
     """One pane as tmux lists it. `mark` is the session's @loopctl_id and `ref_mark` its @loopctl_ref, both as they stand there;
-    `since` is the session's birth (epoch seconds). `own_mark` is the pane's own mark, which an earlier close put on it."""
+    `since` is the session's birth (epoch seconds). `own_mark` is the pane's own mark, which an earlier close put on it. `dead_since` is when its process ended (epoch
+    seconds; 0 where tmux does not say)."""
 
     session_id: str
     window_id: str
@@ -115,6 +122,7 @@ class Pane:
     path: str = ""
     ref_mark: str = ""
     own_mark: str = ""
+    dead_since: int = 0
 
 
 @dataclass(frozen=True, slots=True)

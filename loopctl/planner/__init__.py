@@ -4,15 +4,19 @@ from loopctl.planner.deliveries import excerpt_of, listening, tell, threads_of
 from loopctl.planner.diff import diff
 from loopctl.planner.identity import guard_of
 from loopctl.planner.resolve import Desired, resolve, undecided
+from loopctl.planner.restarts import ended_by_itself
 from loopctl.planner.strays import agent_elsewhere
+from loopctl.planner.workspaces import removable
 
 __all__ = [
     "Desired",
     "agent_elsewhere",
     "diff",
+    "ended_by_itself",
     "excerpt_of",
     "guard_of",
     "listening",
+    "removable",
     "resolve",
     "tell",
     "threads_of",

@@ -16,13 +16,14 @@ from loopctl.model.plain import plain
 from loopctl.model.plan import DELIVER, START, Action, After, Held
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import RUN, Playbook, Policy
-from loopctl.model.sessions import EXITED, LOST, PAUSED, RUNNING, SessionRecord
+from loopctl.model.sessions import PAUSED, RUNNING, SessionRecord
 from loopctl.model.talk import COMMENT_ID, COMMENTS, DELIVERED, SENDING, Comment, Delivery, Message
 from loopctl.model.text import plural
 from loopctl.planner.actions import action_of, before_of
 from loopctl.planner.facts import facts_of
 from loopctl.planner.links import Stays
 from loopctl.planner.resolve import Desired, Resolution, resolve
+from loopctl.planner.restarts import ended_by_itself
 
 #: As many letters of a text as people are shown.
 _EXCERPT = 80
@@ -56,7 +57,7 @@ def heard_from(step: Action, subject: Subject, desired: Desired, observation: Ob
     An agent that takes another's place goes on from where that one was.
     """
     record = subject.record
-    goes_on = record is not None and subject.phase in {EXITED, LOST} and record.id in observation.talk.cursors
+    goes_on = record is not None and ended_by_itself(subject) and record.id in observation.talk.cursors
     if step.verb != START or desired.ensure.deliver != COMMENTS or goes_on:
         return step
     return replace(step, after=replace(step.after, cursor=_first_cursor(subject, observation)))

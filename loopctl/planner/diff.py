@@ -15,6 +15,7 @@ from loopctl.planner.links import Stays
 from loopctl.planner.resolve import Resolution, is_for
 from loopctl.planner.starts import Starts, start_of
 from loopctl.planner.words import deaf, notes_of
+from loopctl.planner.workspaces import checkout_note
 
 #: What there is to do about one subject: something, nothing because of a doubt, or a word on why nothing.
 Step = Action | Held | Stays
@@ -67,6 +68,9 @@ def _steps(resolution: Resolution, observation: Observation, policy: Policy, sta
     session = _session_step(resolution, observation, policy, starts)
     if session is not None:
         yield session
+    stays = checkout_note(resolution, session, observation, policy)
+    if stays is not None:
+        yield stays
     comment = _comment_step(resolution, session, observation, policy)
     if comment is not None:
         yield comment

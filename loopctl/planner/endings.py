@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loopctl.model.facts import Known
 from loopctl.model.observed import Observation, Subject, known_item
@@ -25,6 +25,7 @@ from loopctl.model.sessions import (
     Sighting,
 )
 from loopctl.planner.actions import action_of, before_of
+from loopctl.planner.checkouts import checkout_of
 from loopctl.planner.links import Stays, stays
 from loopctl.planner.resolve import Desired
 from loopctl.planner.words import reason_of, why
@@ -50,12 +51,13 @@ def end_of(
     kill = policy.kill_harness_on_close if kill is None else kill
     ending = _ending(view, sighting, remove, kill or remove)
     if ending is None:
-        return None
+        return _freed(subject, desired, observation, policy)
     if kept := stays(subject, policy):
         return kept
     ends_something = (kill or remove) and sighting.state != NO_PANE
     if ends_something and view.tree.includes_self:
         return Held(subject.ref, "loopctl itself runs inside this session: run it from elsewhere")
+    checkout = checkout_of(subject, desired.ensure, observation, policy, ending.phase)
     after = After(
         phase=ending.phase,
         status=CLOSED_STATUS,
@@ -66,9 +68,35 @@ def end_of(
         grace=_grace(desired, view.record.harness, policy),
         # What a retained pane shows was written down when it was closed.
         transcript="" if ending.verb == REAP and view.record.transcript else desired.ensure.transcript or KEPT,
+        workspace=checkout.after,
+        force=bool(desired.ensure.force and checkout.goes),
     )
-    reason = why(subject, observation)
-    return action_of(ending.verb, subject, desired, before_of(view, sighting), after, reason, observation)
+    before = replace(before_of(view, sighting), workspace=checkout.path, work=checkout.work)
+    return action_of(ending.verb, subject, desired, before, after, why(subject, observation), observation)
+
+
+def _freed(subject: Subject, desired: Desired, observation: Observation, policy: Policy) -> Action | Held | None:
+    """What takes the worktree of a session away that is as it should be otherwise."""
+    view, phase = subject.session, subject.phase
+    if view is None or phase not in {RETAINED, GONE} or not isinstance(view.sighting, Known):
+        return None
+    checkout = checkout_of(subject, desired.ensure, observation, policy, phase)
+    if checkout.doubt:
+        return Held(subject.ref, checkout.kept)
+    if not checkout.goes:
+        return None
+    now = before_of(view, view.sighting.value)
+    before = replace(now, workspace=checkout.path, work=checkout.work)
+    after = After(
+        phase=phase,
+        status=now.status,
+        pane=now.pane,
+        input=now.input,
+        kill_harness=False,
+        workspace=checkout.after,
+        force=bool(desired.ensure.force),
+    )
+    return action_of(REAP, subject, desired, before, after, why(subject, observation), observation)
 
 
 def _grace(desired: Desired, harness: str, policy: Policy) -> float:

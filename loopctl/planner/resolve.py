@@ -12,6 +12,7 @@ from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import ENDS, PAUSE, REMOVE, RETAIN, RUN, Ensure, Play, Playbook, Rule
 from loopctl.model.sessions import ACTIVE, CLOSED_STATUS, GONE, PAUSED_STATUS, RETAINED, RUNNING, UNDEAD
 from loopctl.model.talk import COMMENT_KEYS
+from loopctl.planner.checkouts import removal_is_due
 from loopctl.planner.keep import counted
 from loopctl.planner.match import Verdict, matches
 from loopctl.planner.said import comment_is_due
@@ -114,7 +115,8 @@ def _rules(plays: list[Play], observation: Observation) -> Iterator[_Asked]:
 
 def _matters(rule: Rule, subject: Subject, observation: Observation) -> bool:
     """Whether the rule could ask for anything that is not so already: if not, nothing about it needs to be known."""
-    return _changes(rule, subject) or comment_is_due(rule, subject, observation)
+    due = comment_is_due(rule, subject, observation) or removal_is_due(rule.ensure, subject, observation)
+    return due or _changes(rule, subject)
 
 
 def _changes(rule: Rule, subject: Subject) -> bool:

@@ -8,26 +8,27 @@ from itertools import count
 
 from loopctl.model.facts import Known, Unknown
 from loopctl.model.observed import Observation, Subject
-from loopctl.model.plan import START, Action, After, Before, Held
+from loopctl.model.plan import RESUME, START, Action, After, Before, Held
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Policy
 from loopctl.model.sessions import (
     ABSENT,
     ACTIVE,
-    EXITED,
+    CLOSED_STATUS,
     LIVE,
-    LOST,
     PAUSED_STATUS,
+    RESUME_FAILED,
     RUNNING,
     UNDEAD,
-    SessionRecord,
 )
-from loopctl.planner.actions import action_of
+from loopctl.planner.actions import action_of, before_of
 from loopctl.planner.facts import facts_of
 from loopctl.planner.links import Stays, is_delivered, moved_sessions, served
 from loopctl.planner.resolve import Desired, Resolution
+from loopctl.planner.restarts import conversation_of, ended_by_itself, not_yet
 from loopctl.planner.strays import agent_elsewhere
 from loopctl.planner.words import DRIFT, why
+from loopctl.planner.workspaces import folder_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,12 @@ def start_of(
         return Stays(subject.ref, note) if drift else None
     if alive := _still_alive(subject, observation) or agent_elsewhere(subject.ref, observation):
         return Held(subject.ref, alive)
-    begun = _only_begun(subject)
-    if phase in {EXITED, LOST} and begun is None:
-        hint = f"loopctl sessions close {subject.ref}"
-        return Held(
-            subject.ref,
-            f"its agent has {'exited' if phase == EXITED else 'lost its pane'}: `{hint}` lets it start anew",
-        )
+    again = ended_by_itself(subject)
+    begun = record if record and record.only_begun and not again else None
+    if again and (waits := not_yet(subject, observation, policy)):
+        return Held(subject.ref, waits)
+    if again and subject.session and subject.session.tree.includes_self:
+        return Held(subject.ref, "loopctl itself runs inside this session: run it from elsewhere")
     if is_delivered(subject, starts.served):
         return None
     if old := starts.moved.get(subject.ref.key):
@@ -71,19 +71,51 @@ def start_of(
         return Held(subject.ref, f"{old} moved here and has a session: `{way}` takes it along")
     facts = facts_of(subject, observation)
     ensure = desired.ensure
+    harness = ensure.harness or policy.default_harness
+    conversation = conversation_of(subject, harness, policy)
+    folder = folder_of(subject, ensure, facts, policy, goes_on=bool(conversation))
+    if isinstance(folder, Held):
+        return folder
     # Under its old name: had the pane come after all, tmux would refuse a second one.
     name = begun.name if begun else _free_name(subject, starts.taken)
     after = After(
         phase=RUNNING,
         status=ACTIVE,
         pane=LIVE,
-        harness=ensure.harness or policy.default_harness,
-        cwd=str(ensure.cwd(facts)) if ensure.cwd else policy.spawn_workdir,
-        prompt=str(ensure.prompt(facts)) if ensure.prompt else "",
+        harness=harness,
+        cwd=folder.cwd,
+        workspace=folder.workspace,
+        branch=folder.branch,
+        prompt=_prompt(desired, facts, policy),
         name=name,
+        conversation=conversation,
     )
-    before = Before(phase=phase or ABSENT)
-    return action_of(START, subject, desired, before, after, why(subject, observation), observation)
+    open_view = subject.session if again and record and record.status != CLOSED_STATUS else None
+    sighting = open_view.sighting.value if open_view and isinstance(open_view.sighting, Known) else None
+    before = before_of(open_view, sighting) if open_view and sighting else Before(phase=phase or ABSENT)
+    reason = why(subject, observation)
+    if again and not conversation:
+        reason += f"; {harness} begins anew: {_no_way_back(subject, harness, policy)}"
+    return action_of(RESUME if conversation else START, subject, desired, before, after, reason, observation)
+
+
+def _no_way_back(subject: Subject, harness: str, policy: Policy) -> str:
+    """Why the conversation of an agent that ended by itself is not taken up again."""
+    record = subject.record
+    if record and record.reason == RESUME_FAILED:
+        return "its conversation could not be taken up"
+    if record and record.harness != harness:
+        return f"the conversation was with {record.harness}"
+    if harness not in policy.resumable:
+        return "it cannot take up a conversation"
+    return "its conversation is not known" if policy.resume_on_respawn else "routing.tmux.resumeOnRespawn is off"
+
+
+def _prompt(desired: Desired, facts: Mapping[str, object], policy: Policy) -> str:
+    """What the agent is told: the rule's words, else the config's where its command line has a place for them."""
+    harness = desired.ensure.harness or policy.default_harness
+    template = desired.ensure.prompt or (policy.templates.get("start") if harness in policy.prompted else None)
+    return str(template(facts)) if template else ""
 
 
 def _still_alive(subject: Subject, observation: Observation) -> str:
@@ -95,14 +127,6 @@ def _still_alive(subject: Subject, observation: Observation) -> str:
             if isinstance(other.session.sighting, Unknown):
                 return f"whether an earlier session of it is alive cannot be told: {other.session.sighting.reason}"
     return ""
-
-
-def _only_begun(subject: Subject) -> SessionRecord | None:
-    """The record of a start that was cut off before there was a pane: the next one goes on with it."""
-    view = subject.session
-    if view is None or view.phase != LOST or view.tree.members or not view.record.only_begun:
-        return None
-    return view.record
 
 
 def _free_name(subject: Subject, taken: set[str]) -> str:

@@ -37,6 +37,17 @@ DRIFT = {
 }
 
 
+def exit_of(subject: Subject) -> str:
+    """`ended with status 1`, `was ended by signal 9`, or "" where the pane does not say."""
+    view = subject.session
+    pane = view.sighting.value.pane if view and isinstance(view.sighting, Known) else None
+    if pane is None or not pane.dead:
+        return ""
+    if pane.exit_signal:
+        return f"was ended by signal {pane.exit_signal}"
+    return "" if pane.exit_status is None else f"ended with status {pane.exit_status}"
+
+
 def why(subject: Subject, observation: Observation) -> str:
     """Why an action is wanted, in words."""
     parts = []
@@ -47,7 +58,8 @@ def why(subject: Subject, observation: Observation) -> str:
         where = f" (now at {item.moved_to})" if item.moved_to else ""
         parts.append(f"{noun} {item.state}{reason} {ago(item.closed_at, observation.now)}".rstrip() + where)
     if subject.phase in DRIFT:
-        parts.append(DRIFT[subject.phase])
+        exit_ = exit_of(subject) if subject.phase == EXITED else ""
+        parts.append(f"its agent {exit_}" if exit_ else DRIFT[subject.phase])
     if subject.phase == RETAINED and subject.record:
         parts.append(f"session closed {ago(subject.record.closed_at, observation.now)}".rstrip())
     return "; ".join(parts) or "asked for"

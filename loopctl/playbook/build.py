@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from loopctl.errors import DocumentError, Problem
 from loopctl.model.rules import (
+    ENDS,
     REMOVE,
     RETAIN,
     RUN,
@@ -20,6 +21,7 @@ from loopctl.model.rules import (
     SessionMatch,
 )
 from loopctl.model.sessions import RETAINED
+from loopctl.model.workspaces import KEPT_WORKSPACE, REMOVED, WORKTREE
 from loopctl.playbook.document import Document, Path_
 from loopctl.playbook.durations import seconds
 from loopctl.playbook.templates import Compiled, compile_comment, compile_template, compile_when
@@ -124,11 +126,7 @@ class _Builder:
         if "deliver" in value and value.get("session") != RUN:
             problem = "deliver tells a running agent what is said on its item: it needs `session: running` beside it"
             self.problems.append(self._document.problem((*path, "deliver"), problem))
-        for key in ("branch", "force"):
-            if key in value:
-                # Better refused than accepted and not done.
-                problem = f"ensure.{key} cannot be carried out by this version of loopctl"
-                self.problems.append(self._document.problem((*path, key), problem, "take it out"))
+        self._check_workspace(path, value)
         session = value.get("session")
         if session == _CLOSED:
             session = RETAIN if self._policy.keep_session_on_close else REMOVE
@@ -147,6 +145,22 @@ class _Builder:
             comment=texts.get("comment"),
             branch=texts.get("branch"),
         )
+
+    def _check_workspace(self, path: Path_, value: Mapping[str, Any]) -> None:
+        """What is said of a worktree must fit what is said of the session."""
+        session, workspace = value.get("session"), value.get("workspace")
+        begins, ends = session == RUN, session in {*ENDS, _CLOSED}
+        of_an_end = workspace in {KEPT_WORKSPACE, REMOVED}
+        checks = (
+            ("workspace", not of_an_end and not begins, f"`workspace: {workspace}` needs `session: running` beside it"),
+            ("workspace", of_an_end and not ends, f"`workspace: {workspace}` needs a session that ends beside it"),
+            ("force", not ends or workspace == KEPT_WORKSPACE, "force needs `workspace: removed` beside it"),
+            ("branch", workspace != WORKTREE, "branch needs `workspace: worktree` beside it"),
+            ("cwd", workspace == WORKTREE, "a session with a worktree works there: it has no other cwd"),
+        )
+        for key, is_wrong, problem in checks:
+            if key in value and is_wrong:
+                self.problems.append(self._document.problem((*path, key), problem))
 
     def _check_keep_last(self, path: Path_, value: Mapping[str, Any]) -> None:
         """It counts retained sessions, so the rule must be about these and nothing else."""

@@ -92,6 +92,7 @@ def _record_fields(session: SessionView, now: datetime | None) -> Iterable[tuple
     yield "conversation", record.harness_session_id
     yield "runner", record.runner
     yield "folder", record.cwd
+    yield "branch", f"{record.branch} (a worktree of its own)" if record.workspace else ""
     yield "created", _moment(record.created_at, now)
     yield "closed", _moment(record.closed_at, now) if record.status == CLOSED_STATUS else ""
     yield "transcript", record.transcript

@@ -25,6 +25,7 @@ from loopctl.model.rules import DISCARDED, KEPT
 from loopctl.model.sessions import ABSENT_PANE
 from loopctl.model.text import plural
 from loopctl.model.transcripts import transcript_name
+from loopctl.model.workspaces import KEPT_WORKSPACE, REMOVED, WORKTREE
 from loopctl.render.clean import shown
 from loopctl.render.view import View, age, outcome_counts, phases, plan_counts, remarks
 
@@ -135,6 +136,8 @@ def _changes(action: Action, view: View) -> Iterable[tuple[str, str]]:
         yield "harness", "left running"
     if after.transcript in {KEPT, DISCARDED} and before.pane not in {"", ABSENT_PANE}:
         yield "transcript", "-> " + (_transcript(action, view) if after.transcript == KEPT else "discarded")
+    if after.workspace in {REMOVED, KEPT_WORKSPACE} and before.workspace:
+        yield "worktree", shown(f"{before.workspace} -> {_worktree(action)}")
     yield from _started(action)
     yield from _told(action)
     if before.spared:
@@ -149,11 +152,20 @@ def _started(action: Action) -> Iterable[tuple[str, str]]:
     after = action.after
     if after.cwd:
         yield "folder", shown(after.cwd)
+    if after.workspace == WORKTREE:
+        yield "worktree", shown(f"on branch {after.branch}")
     if after.prompt:
         yield "prompt", shown(after.prompt, _REASON_WIDTH)
     if after.comment:
         first, *more = after.comment.splitlines()
         yield "comment", shown(first, _REASON_WIDTH) + (" ..." if more else "")
+
+
+def _worktree(action: Action) -> str:
+    work = " and ".join(action.before.work)
+    if action.after.workspace == REMOVED:
+        return f"removed, once saved: {work}" if work else REMOVED
+    return f"kept: it has {work}" if work else KEPT_WORKSPACE
 
 
 def _told(action: Action) -> Iterable[tuple[str, str]]:

@@ -6,6 +6,7 @@ import heapq
 import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import count
 
 from loopctl.model.processes import ProcessId, ProcessInfo
@@ -19,6 +20,8 @@ SHELL_PID = 900
 OWN_PID = 1000
 USER = 1000
 _TICK = 1e-6
+#: The wall clock when a simulated world begins.
+BEGINNING = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from loopctl.model.sessions import Pane, ServerId
-from loopctl.testing.machine import POLITE, Effect, Habit, Machine
+from loopctl.testing.machine import BEGINNING, POLITE, Effect, Habit, Machine
 
 TMUX_VERSION = "3.3a"
 
@@ -31,6 +31,7 @@ class SimPane:
     owner: str = ""
     own_mark: str = ""
     heard: list[str] = field(default_factory=list)
+    died_at: int = 0
 
 
 @dataclass(slots=True)
@@ -198,6 +199,7 @@ class Servers:
 
     def _die(self, pane: SimPane) -> None:
         pane.dead = True
+        pane.died_at = int(BEGINNING.timestamp() + self.machine.time)
         if pane.remain_on_exit == "off":
             self.drop(pane)
 
@@ -209,6 +211,7 @@ def _shown(session: SimSession, pane: SimPane, command: str) -> Pane:
         pane_id=pane.pane_id,
         pid=pane.pid,
         dead=pane.dead,
+        dead_since=pane.died_at if pane.dead else 0,
         session=session.name,
         mark=session.mark,
         input_off=pane.input_off,

@@ -292,7 +292,10 @@ class FakeWorkspaces:
 
     def remove(self, path: str, *, force: bool) -> Removal:
         """Take it away."""
-        self._faults.enter("workspaces.remove")
+        try:
+            self._faults.enter("workspaces.remove")
+        except StateError as error:
+            return Removal(error.message)
         tree = self.trees.get(path)
         if tree is None:
             return Removal()

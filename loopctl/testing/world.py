@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from loopctl import run
@@ -34,7 +34,7 @@ from loopctl.model.sessions import (
 from loopctl.observe import observe
 from loopctl.ports import World
 from loopctl.testing.faults import Faults
-from loopctl.testing.machine import POLITE, Habit, Machine, SimProcess
+from loopctl.testing.machine import BEGINNING, POLITE, Habit, Machine, SimProcess
 from loopctl.testing.processes import FakeProcesses
 from loopctl.testing.servers import Servers, SimPane, SimSession
 from loopctl.testing.sources import FakeHarness, FakeProvider
@@ -42,7 +42,6 @@ from loopctl.testing.stores import FakeJournal, FakeLedger, FakeRegistry, FakeTr
 from loopctl.testing.terminals import FakeTerminals
 
 SOCKET = "/run/loopctl/tmux.sock"
-BEGINNING = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
 CHILD = "child"
 NOHUP = "nohup"
@@ -90,7 +89,12 @@ class FakeWorld:
         self.journal = FakeJournal(self.faults)
         self.provider = FakeProvider(self.faults)
         self.harnesses = {name: FakeHarness(name) for name in ("claude", "codex")}
-        self.policy = policy or Policy(spawn_workdir="/srv/work", spare=("tmux", "tmux: server", "ssh-agent"))
+        self.policy = policy or Policy(
+            spawn_workdir="/srv/work",
+            workspace_root=FakeWorkspaces.root,
+            resumable=frozenset({"claude"}),
+            spare=("tmux", "tmux: server", "ssh-agent"),
+        )
         self.socket = socket
         self.name = machine
         self.progress: list[str] = []
@@ -186,6 +190,7 @@ class FakeWorld:
             origin=origin,
             socket=socket or self.socket,
             name=f"loop-{parsed.slug}" + (f"-r{self._made}" if self._named(f"loop-{parsed.slug}") else ""),
+            harness_session_id=f"conversation-of-{parsed.number}",
             cwd="/srv/work",
             reason="issue-closed" if phase in {UNDEAD, RETAINED, GONE} else "",
             created_at=self.now() - timedelta(seconds=up_for) + timedelta(microseconds=self._made),

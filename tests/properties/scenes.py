@@ -370,8 +370,9 @@ _HARD_HABITS = tuple(habit for habit in HABITS if habit.unkillable or habit.refu
 
 
 def may_end(item: Item, session: Session) -> bool:
-    """Whether, in truth, this session's item is known to have ended, and the session is this machine's."""
-    ended = item.state in {CLOSED, MERGED, MISSING}
+    """Whether, in truth, this session's item is known to have ended, or to be open and its agent to have ended, and the
+    session is this machine's."""
+    ended = item.state in {CLOSED, MERGED, MISSING} or (item.state == OPEN and session.phase in {EXITED, LOST})
     return ended and not item.silence and item.node != "other" and not session.machine
 
 

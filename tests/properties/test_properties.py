@@ -16,7 +16,7 @@ from loopctl import run
 from loopctl.errors import StaleError
 from loopctl.model.encode import plan_digest
 from loopctl.model.facts import Known
-from loopctl.model.plan import CHANGED, FAILED, RECORD, STALE, START, Outcome, Plan
+from loopctl.model.plan import BEGINNINGS, CHANGED, FAILED, RECORD, STALE, Outcome, Plan
 from loopctl.model.processes import ProcessId
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Playbook, Position
@@ -232,7 +232,7 @@ def pane_of(world: FakeWorld, made: SimRecord) -> Pane | None:
 
 
 def check_one_live_pane_an_item(built: Built, plan: Plan) -> None:
-    started = {action.ref for action in plan.actions if action.verb == START}
+    started = {action.ref for action in plan.actions if action.verb in BEGINNINGS}
     records = built.world.registry.records
     live = {pane.owner for pane in live_panes(built.world) if pane.owner in records}
     for ref in started:

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from loopctl.config import Config, HarnessConfig, Source, Webhook, load_config
+from loopctl.errors import DocumentError
 from loopctl.model.processes import ProcessId, ProcessInfo, is_spared
+from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Policy
 from loopctl.playbook.schema import schema
 from tests.unit.playbook.support import problems_of, told
@@ -219,9 +221,58 @@ collaborators: []
 
 def test_keys_without_a_meaning_are_named_in_a_warning(tmp_path: Path, env: dict[str, str]) -> None:
     warnings = loaded(tmp_path, env, THE_LOOP).warnings
-    assert len(warnings) == 7
+    assert len(warnings) == 6
     assert warnings[0] == "line 3 webhooks.ghWebhook.pidfile"
     assert "line 8 webhooks.ghWebhook.routing.runner" in warnings
+
+
+@pytest.mark.parametrize("top", ["routing", "webhooks: {ghWebhook: {routing"])
+def test_worktrees_have_a_root_a_branch_and_a_place_to_clone_from(
+    tmp_path: Path, env: dict[str, str], top: str
+) -> None:
+    given = (
+        "{workspace: {root: trees, cloneProtocol: ssh, defaultHost: ghe.corp, keepCheckoutOnClose: false, gitBinary: /g,"
+        " branch: 'x/{{ item.number }}'}}" + "}" * top.count("{")
+    )
+    config = loaded(tmp_path, env, f"{top}: {given}")
+    assert (config.workspace.root, config.policy.workspace_root) == (str(tmp_path / "trees"),) * 2
+    assert (config.workspace.git_binary, config.policy.keep_checkout_on_close) == ("/g", False)
+    assert config.policy.workspace_branch is not None
+    assert config.policy.workspace_branch({"item": {"number": 7}}) == "x/7"
+    assert config.workspace.url(WorkItemRef.parse("items:a/b#1")) == "ssh://git@ghe.corp/a/b.git"
+    assert config.workspace.url(WorkItemRef.parse("github:h.x:8443/a/b#1")) == "ssh://git@h.x/a/b.git"
+
+
+def test_without_a_root_there_are_no_worktrees_and_nothing_is_compiled(tmp_path: Path, env: dict[str, str]) -> None:
+    config = loaded(tmp_path, env, "routing: {workspace: {}}")
+    assert (config.workspace.root, config.policy.workspace_root, config.policy.workspace_branch) == ("", "", None)
+    assert config.policy.keep_checkout_on_close
+    assert config.workspace.url(WorkItemRef.parse("github:a/b#1")) == "https://github.com/a/b.git"
+
+
+def test_the_default_branch_names_the_item_and_a_url_can_be_a_path(tmp_path: Path, env: dict[str, str]) -> None:
+    text = "routing: {workspace: {root: /r, cloneUrl: '/hub/{{ item.host }}/{{ item.owner }}/{{ item.repo }}'}}"
+    config = loaded(tmp_path, env, text)
+    branch = config.policy.workspace_branch
+    assert branch is not None
+    assert branch({"item": {"kind": "pull_request", "number": 7}}) == "loop/pull-request-7"
+    assert config.workspace.url(WorkItemRef.parse("items:a/b#1")) == "/hub/github.com/a/b"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{strategy: clone}", "strategy: only `worktree` is supported: items of a repository share one clone"),
+        ("{cloneUrl: '{{ item.token }}{{ secrets }}'}", "'secrets' is not defined"),
+        ("{branch: '{{ itm }}'}", "'itm' is not defined"),
+        ("{defaultHost: '-oProxyCommand=x'}", "defaultHost must be a host such as github.com"),
+    ],
+)
+def test_what_is_wrong_with_worktrees_is_said(tmp_path: Path, env: dict[str, str], text: str, message: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        loaded(tmp_path, env, f"routing: {{workspace: {text}}}")
+    assert caught.value.problems[0].message == message
+    assert caught.value.problems[0].line == 1
 
 
 @pytest.mark.parametrize(

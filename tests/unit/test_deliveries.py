@@ -119,6 +119,17 @@ def test_a_start_knows_from_when_on_its_agent_is_told(world: FakeWorld) -> None:
     assert told(world.plan(rules())) == ["new"]
 
 
+def test_an_agent_that_takes_anothers_place_goes_on_from_where_that_one_was(world: FakeWorld) -> None:
+    agent = world.session("demo/app#1", EXITED)
+    world.ledger.cursors[agent.id] = BEGINNING
+    say(world, "told", 1)
+    say(world, "missed", 5)
+    world.ledger.claim(agent.id, "told")
+    world.ledger.settle(agent.id, "told", DELIVERED)
+    world.apply(world.plan(rules()))
+    assert told(world.plan(rules())) == ["missed"]
+
+
 @pytest.mark.parametrize(
     "case", ["no rule", "paused", "dead", "closed item", "nobody may", "item unknown", "thread unknown", "input off"]
 )

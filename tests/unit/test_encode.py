@@ -258,5 +258,7 @@ def test_a_session() -> None:
         "created_at": "2026-07-25T07:00:00Z",
         "closed_at": None,
         "transcript": "",
+        "workspace": "",
+        "branch": "",
         "attach": "loopctl sessions attach x",
     }

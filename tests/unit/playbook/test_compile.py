@@ -56,13 +56,13 @@ def test_a_playbook_becomes_typed_rules(tmp_path: Path) -> None:
     assert ensure.prompt({"item": {"author": "{{ num }}"}}) == "Bye {{ num }}, says ann"
 
 
-def test_what_cannot_be_carried_out_is_refused(tmp_path: Path) -> None:
+def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
     text = "- rules:\n    - match: {item: {state: closed}}\n      ensure: {session: closed, branch: bye}\n"
     with pytest.raises(DocumentError) as caught:
         compiled(tmp_path, text)
     (problem,) = caught.value.problems
     assert (problem.line, problem.column) == (3, 33)
-    assert problem.message == "ensure.branch cannot be carried out by this version of loopctl"
+    assert problem.message == "branch needs `workspace: worktree` beside it"
 
 
 @pytest.mark.parametrize(
