@@ -33,7 +33,7 @@ from loopctl.model.plan import (
 )
 from loopctl.model.sessions import SessionRecord, SessionView
 from loopctl.observe import ask, observe
-from loopctl.planner import ended_by_itself
+from loopctl.planner import ended_by_itself, room, running
 from loopctl.ports import World
 
 #: How old an answer of a provider may be when its plan is applied by the process that made it, in seconds.
@@ -101,6 +101,8 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
     results |= _end(endings, world)
     results |= zip(records, pause_all(list(records.values()), world), strict=True) if records else {}
     results |= zip(deliveries, deliver_all(list(deliveries.values()), world), strict=True)
+    starts, waiting = _admitted(starts, results, plan, observation, world)
+    held += waiting
     if starts and world.interrupted():
         results |= {
             index: Result(action, FAILED, "interrupted before it began") for index, (action, _) in starts.items()
@@ -117,6 +119,23 @@ def _end(endings: Mapping[int, tuple[Action, SessionView]], world: World) -> dic
     closing = {index: pair for index, pair in endings.items() if index not in alone}
     closed = dict(zip(closing, close_all(list(closing.values()), world), strict=True)) if closing else {}
     return free_after(closed, world) | free_alone(alone, world)
+
+
+def _admitted(
+    starts: dict[int, tuple[Action, Subject]],
+    results: Mapping[int, Result],
+    plan: Plan,
+    observation: Observation,
+    world: World,
+) -> tuple[dict[int, tuple[Action, Subject]], list[Held]]:
+    """Those that still find a free place: where an ending failed, or somebody started one meanwhile, there is none."""
+    gone = {r.action.guard.record_id for r in results.values() if r.action.verb in ENDINGS and r.status == CHANGED}
+    count = running(observation, gone)
+    going: dict[int, tuple[Action, Subject]] = {}
+    for index, pair in starts.items():
+        if room(plan.plays, pair[0].play, world.policy, count + len(going)):
+            going[index] = pair
+    return going, [Held(pair[0].ref, "waits for a free place") for index, pair in starts.items() if index not in going]
 
 
 def _begin(starts: Mapping[int, tuple[Action, Subject]], world: World) -> dict[int, Result]:

@@ -3,6 +3,7 @@
 from loopctl.planner.deliveries import excerpt_of, listening, tell, threads_of
 from loopctl.planner.diff import diff
 from loopctl.planner.identity import guard_of
+from loopctl.planner.queue import room, running
 from loopctl.planner.resolve import Desired, resolve, undecided
 from loopctl.planner.restarts import ended_by_itself
 from loopctl.planner.strays import agent_elsewhere
@@ -18,6 +19,8 @@ __all__ = [
     "listening",
     "removable",
     "resolve",
+    "room",
+    "running",
     "tell",
     "threads_of",
     "undecided",

@@ -12,6 +12,7 @@ from loopctl.planner.comments import comment_of
 from loopctl.planner.deliveries import deliveries_of, heard_from
 from loopctl.planner.endings import end_of, pause_of
 from loopctl.planner.links import Stays
+from loopctl.planner.queue import admitted
 from loopctl.planner.resolve import Resolution, is_for
 from loopctl.planner.starts import Starts, start_of
 from loopctl.planner.words import deaf, notes_of
@@ -40,14 +41,16 @@ def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Obs
         held += [step for step in steps if isinstance(step, Held)]
         kept += [step.note for step in steps if isinstance(step, Stays)]
         (busy if any(isinstance(step, Action | Held) for step in steps) else calm).add(_order(resolution))
+    scopes = _scopes(playbook, observation)
+    actions, waiting = admitted(actions, scopes, observation, policy)
     return Plan(
         created_at=observation.now,
         machine=observation.machine,
         registry=observation.registry,
         playbooks=playbook.sources,
-        plays=_scopes(playbook, observation),
+        plays=scopes,
         actions=tuple(actions),
-        held=tuple(held),
+        held=(*held, *waiting),
         unchanged=len(calm - busy),
         outside=tuple(ref for ref in dict.fromkeys(outside) if ref not in {action.ref for action in actions}),
         notes=(*dict.fromkeys(kept), *deaf(resolutions), *notes_of(observation)),
