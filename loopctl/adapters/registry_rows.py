@@ -54,7 +54,7 @@ def to_row(record: SessionRecord) -> dict[str, object]:
 
 
 def _pid(value: object, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value <= 1:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 < value < 2**31:
         msg = f"{name}: {value!r} is not the process id of a session"
         raise ValueError(msg)
     return value

@@ -18,8 +18,9 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,200}\Z")
 MARK = re.compile(r"[0-9a-f-]{0,64}\Z")
 _EPITAPH = re.compile(rb"Pane is dead(?: \(.*\))?")
 
-# What a dead pane ran is what tmux was told to run, which may be only what stands before the agent.
-_COMMAND = "s/[|]/_/:#{?#{&&:#{pane_dead},#{@loopctl_command}},#{@loopctl_command},#{pane_current_command}}"
+# What a dead pane ran is what tmux was told to run, which may be only what stands before the agent. A program calls itself
+# what it likes: a separator, or a line break and what looks like another pane.
+_COMMAND = "s/[^ -z]/_/:#{?#{&&:#{pane_dead},#{@loopctl_command}},#{@loopctl_command},#{pane_current_command}}"
 
 # Only ids and numbers come before the texts, and the separator is taken out of all but the last, so the name
 # (always last) may hold anything. A ref has no character outside of ! to z; a mark that does was not ours. The separator is printable: tmux 3.4 and later print control characters as

@@ -192,6 +192,17 @@ def test_a_process_whose_first_thread_has_ended_is_alive_and_shows_what_it_is(re
     assert real.port.wait([seen.id], 20) == frozenset()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_a_process_may_call_itself_what_looks_like_its_other_fields(real: RealStage) -> None:
+    calls_itself = "open('/proc/self/comm', 'w').write(') S 1 1 1 (x')"
+    pid = real.run([sys.executable, "-c", f"{calls_itself}; print('ready', flush=True); input()"], mark="abc-3")
+    seen = row(real, pid)
+    assert (seen.name, seen.ppid, seen.sid, seen.mark) == (") S 1 1 1 (x", real.own, pid, "abc-3")
+    # Its start was read from the right field: the signal finds it.
+    assert real.port.signal([seen.id], signal.SIGKILL) == {}
+    assert real.port.wait([seen.id], 20) == frozenset()
+
+
 @pytest.fixture
 def few_files() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)

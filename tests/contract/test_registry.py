@@ -138,6 +138,22 @@ def test_a_row_whose_id_is_no_mark_is_refused_by_name(tmp_path: Path, id_: str) 
         opened.all()
 
 
+@pytest.mark.parametrize("pid", [0, -1, 1, 2**31, 2**63 - 1])
+@pytest.mark.parametrize("column", ["pane_pid", "server_pid"])
+def test_a_number_that_is_no_sessions_process_is_refused_by_name(tmp_path: Path, column: str, pid: object) -> None:
+    tmp_path.chmod(0o700)
+    opened = SqliteRegistry(tmp_path, now=lambda: NOW)
+    opened.add(record(server=ServerId(500, 1), pane=ProcessId(501, "b:1")))
+    with sqlite3.connect(tmp_path / "registry.db") as db:
+        for text in ("", "12abc", 1.5, b"7"):  # no edit by hand puts these there
+            with pytest.raises(sqlite3.IntegrityError):
+                db.execute(f"UPDATE sessions SET {column} = ?", (text,))
+        db.execute(f"UPDATE sessions SET {column} = ?", (pid,))
+    db.close()
+    with pytest.raises(StateError, match=re.escape(f"{column}: {pid!r} is not the process id")):
+        opened.all()
+
+
 def test_a_time_that_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     opened = SqliteRegistry(tmp_path, now=lambda: NOW)

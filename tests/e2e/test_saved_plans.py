@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import stat
 import subprocess
@@ -132,6 +133,11 @@ def on_terminal(box: Box, *args: str, answer: str = "", env: Mapping[str, str] |
 def test_on_a_terminal_it_asks_first(box: Box) -> None:
     box.start(["demo/app#1"])
     box.items({"demo/app#1": "closed"})
+    # A terminal changes how a plan looks, not what is planned.
+    piped, shown = box.run("plan", "close.yml").out, on_terminal(box, "plan", "close.yml").out
+    plain, shown = (re.sub(r"\x1b\[[0-9;]*[mK]|\bup \d+s", "", text) for text in (piped, shown))
+    assert "- close  items:demo/app#1 " in plain
+    assert set(plain.splitlines()) <= set(shown.splitlines())
     no = on_terminal(box, "apply", "close.yml", answer="n\n")
     assert no.code == 1, no
     assert "Apply this plan?" in no.out

@@ -12,7 +12,7 @@ import pytest
 
 from loopctl.adapters.shell import clean_env
 from loopctl.adapters.tmux import Tmux
-from loopctl.model.facts import REFUSED, Unknown
+from loopctl.model.facts import REFUSED, Known, Unknown
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import ServerId
 from loopctl.ports import PaneRef, StartSpec
@@ -48,6 +48,16 @@ def test_a_socket_of_another_user_is_told_nothing(
     assert made == Unknown(f"{tmux_socket} belongs to another user", REFUSED)
     assert "belongs to another user" in said
     Path(tmux_socket).unlink()
+
+
+def test_a_socket_that_its_server_left_behind_is_no_server(tmux_socket: str, tmp_path: Path) -> None:
+    with sockets.socket(sockets.AF_UNIX) as server:
+        server.bind(tmux_socket)
+    host = Tmux(clean_env(os.environ), own_socket=tmux_socket)
+    seen = host.look(tmux_socket)
+    assert isinstance(seen, Known)
+    assert (seen.value.server, seen.value.panes) == (None, ())
+    assert isinstance(host.start(tmux_socket, [spec(str(tmp_path))])[ID], Known)
 
 
 def test_a_file_in_the_place_of_the_socket_is_left_alone(tmux_socket: str, tmp_path: Path) -> None:

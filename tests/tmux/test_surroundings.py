@@ -113,6 +113,7 @@ def test_our_own_server_knows_neither_locale_nor_shell_nor_tmux_conf(
 SERVERS = {
     "base-index 1": ["set -g base-index 1", "set -g pane-base-index 1", "set -g renumber-windows on"],
     "remain-on-exit off": ["set -g remain-on-exit off"],
+    "remain-on-exit failed": ["set -gw remain-on-exit failed"],
     "an odd shell": ['set -g default-shell "{shell}"', 'set -g default-command "{shell}"'],
     "hooks": [
         "set-hook -g after-select-pane 'display-message -p noise'",
@@ -177,6 +178,27 @@ def test_a_server_that_undoes_what_is_asked_keeps_its_agent(theirs: Server, worl
     assert result.status == FAILED and "input-off or remain-on-exit did not hold on %1" in result.detail
     assert not pane_of(world, theirs.socket, "%1").dead
     assert phase(world) == RUNNING
+
+
+def test_a_hook_that_takes_the_dead_pane_away_is_told(theirs: Server, world: World) -> None:
+    take_over(TakeOver(REF, "claude", theirs.socket, "", pane="%1"), world)
+    configure(theirs, "set-hook -g pane-died 'kill-pane -t %1'")
+    items_of(world)[str(REF)] = "closed"
+    (result,) = apply_plan(plan_once(one_rule(), world), world).results
+    assert (result.status, "its pane vanished meanwhile" in result.detail) == (CHANGED, True), result
+    assert phase(world) == GONE
+    assert theirs.marks() == {"%0": ""}
+    assert plan_once(one_rule(), world).actions == ()
+
+
+def test_keys_that_are_sent_to_a_closed_session_reach_nobody(theirs: Server, world: World) -> None:
+    record = take_over(TakeOver(REF, "claude", theirs.socket, NAME), world)
+    bring(world, "closed", RETAIN)
+    before = theirs.run("capture-pane", "-p", "-S", "-", "-t", record.pane_id)
+    theirs.run("send-keys", "-t", record.pane_id, "touch PWNED", "Enter")
+    assert theirs.run("capture-pane", "-p", "-S", "-", "-t", record.pane_id) == before
+    assert phase(world) == RETAINED
+    assert plan_once(one_rule(), world).actions == ()
 
 
 def test_a_server_whose_listing_is_not_ours_is_not_believed(theirs: Server, world: World) -> None:

@@ -105,6 +105,16 @@ def test_without_grace_nobody_waits() -> None:
     assert world.machine.time < 0.5
 
 
+@pytest.mark.parametrize("habit", [Habit(zombie=True), Habit(on_term="ignores", zombie=True)])
+def test_one_that_nobody_collects_has_ended_and_is_not_waited_for(habit: Habit) -> None:
+    world, _ = one(habit)
+    assert only(close(world, grace=5.0)).status == CHANGED
+    assert [e.detail for e in world.machine.effects if e.what == "signal"].count("SIGKILL") == (
+        habit.on_term == "ignores"
+    )
+    assert world.machine.time < (6.0 if habit.on_term == "ignores" else 1.0)
+
+
 def test_fifty_stubborn_agents_take_one_grace() -> None:
     world = FakeWorld()
     for n in range(1, 51):

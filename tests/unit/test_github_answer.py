@@ -178,6 +178,8 @@ def reply(status: str, body: object, code: int = 0, headers: str = "", stderr: s
         {"data": {}, "errors": [{"message": "limit", "type": "RATE_LIMIT", "path": ["r0"]}]},
         {"errors": [{"message": "gone", "type": "NOT_FOUND", "path": ["r0"]}]},
         "[" * 100_000,
+        '{"data": {}}\n{"data": {}}',
+        '[{"data": {}}]',
     ],
 )
 def test_an_answer_of_another_shape_is_a_failure(body: object) -> None:

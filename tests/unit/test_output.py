@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,17 @@ def test_a_full_disk_behind_standard_output_is_said_once_and_stops_nothing() -> 
     assert done.returncode == 7, done
     assert done.stderr.count("No space left on device") == 1
     assert done.stderr.endswith("the work is done\n")
+
+
+def test_a_reader_that_went_away_is_no_error_and_stops_nothing() -> None:
+    """`loopctl plan ... | head -1`"""
+    gone, pipe = os.pipe()
+    os.close(gone)
+    with open(pipe, "wb") as out:  # noqa: PTH123 - a descriptor
+        done = subprocess.run(
+            [sys.executable, "-c", _PRINTS], stdout=out, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, "the work is done\n")
 
 
 def test_a_full_disk_behind_both_stops_nothing_either() -> None:

@@ -68,6 +68,19 @@ def test_a_machine_that_has_another_name_now_starts_nothing_twice() -> None:
     assert made.plan(ending()).notes == plan.notes
 
 
+def test_a_session_of_another_machine_is_never_ended_nor_lost_here() -> None:
+    made = FakeWorld()
+    made.keep_alive()
+    made.item("demo/app#1", "closed")
+    made.item("demo/app#2", "closed")
+    here, there = made.session("demo/app#1"), made.session("demo/app#2", machine="elsewhere")
+    plan = made.plan(ending())
+    assert [action.guard.record_id for action in plan.actions] == [here.id]
+    made.apply(plan)
+    assert {effect.owner for effect in made.machine.effects} == {here.id}
+    assert made.record(there).status == "active"
+
+
 def test_a_record_of_a_machine_whose_panes_are_not_here_holds_nothing() -> None:
     made = FakeWorld()
     made.item("demo/app#1", labels=("loop",))
