@@ -105,7 +105,7 @@ def _tried(build: Build, what: str, suites: tuple[str, ...], more: list[str]) ->
         words = ["-n", "auto", "--maxprocesses", "4", "--dist", "worksteal", f"--junitxml={report}", *suites, *more]
         started = time.monotonic()
         subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words],
+            [sys.executable, "-m", "pytest", *words],
             cwd=ROOT,
             env={**os.environ, "PATH": path, "LOOPCTL_TEST_GH": str(build.program) if what == "gh" else ""},
             stdout=sys.stderr,
