@@ -16,7 +16,7 @@ unexport $(filter TMUX TMUX_% GH_% GITHUB_% LOOPCTL_% VIRTUAL_ENV PYTHONPATH PYT
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo     three agents in a scratch world: plan, apply, look, clean up"
+	@echo "make demo     three agents in a scratch world: plan, apply, look, clean up; ARGS=--full: one session's whole life"
 	@echo "make test     all tests; ARGS='-k close' goes to pytest"
 	@echo "make test-agents  the real Claude Code, Codex and Gemini CLIs from npm, without an account, started and ended"
 	@echo "make check    lint, format, types, import contracts, playbooks and schemas"

@@ -30,7 +30,14 @@ while [ "$i" -le 40 ]; do echo "agent: thought $i"; i=$((i + 1)); done
 nohup sleep 100000 >/dev/null 2>&1 &
 echo "agent: started a helper that ignores hang-ups ($!)"
 trap 'echo "agent: told to stop, saving my work"; exit 0' TERM
-while :; do sleep 1; done 2>/dev/null
+[ "$1" = --resume ] && echo "agent: going on with conversation $2"
+while :; do
+    while IFS= read -r line; do
+        echo "agent: was told: $line"
+        case $line in *"crash now"*) exit 1 ;; esac
+    done
+    sleep 1
+done 2>/dev/null
 """
 
 PLAYBOOK = """\
@@ -68,7 +75,10 @@ ITEMS = """\
 
 
 @click.command(short_help="See the main job on a scratch world, without any account.")
-def demo() -> int:
+@click.option(
+    "--full", is_flag=True, help="Show a session's whole life instead, with the packaged playbook keep-the-loop."
+)
+def demo(*, full: bool) -> int:
     """See the main job on a scratch world, without any account.
 
     Three agents start in a tmux server of the demo's own; one item closes, one pull request merges; the plan is shown and
@@ -77,6 +87,10 @@ def demo() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     need_tmux()
     with scratch() as folder:
+        if full:
+            from loopctl.cli.demo_full import play_full
+
+            return play_full(folder)
         return play(folder)
 
 
@@ -97,7 +111,8 @@ def need_tmux() -> None:
         tmux_version(os.environ)
     except StateError as error:
         msg = f"the demo runs its agents in tmux: {error.message}"
-        raise StateError(msg, hint=f"{error.hint or 'install tmux'}; `loopctl doctor` checks it") from None
+        hint = (error.hint or "install tmux").rstrip(".")
+        raise StateError(msg, hint=f"{hint[:1].lower()}{hint[1:]}; `loopctl doctor` checks it") from None
 
 
 def play(folder: Path) -> int:
@@ -160,11 +175,13 @@ def furnish(folder: Path) -> None:
     """Write the agent, the playbook and the config."""
     (folder / "agent.sh").write_text(AGENT, encoding="utf-8")
     (folder / "playbook.yml").write_text(PLAYBOOK, encoding="utf-8")
+    agent = json.dumps(str(folder / "agent.sh"))
     (folder / ".loopctl").mkdir()
     (folder / ".loopctl" / "config.yaml").write_text(
         "state: {root: state}\ntmux: {socket: tmux.sock}\n"
         "polling:\n  sources:\n    - items: items.yaml\n"
-        f"harnesses:\n  demo-agent: {{argv: [sh, {json.dumps(str(folder / 'agent.sh'))}]}}\n"
+        f"harnesses:\n  demo-agent:\n    argv: [sh, {agent}, '{{session_id}}']\n"
+        f"    resumeArgv: [sh, {agent}, --resume, '{{session_id}}']\n"
         "routing:\n  defaultHarness: demo-agent\n  spawnWorkdir: .\n",
         encoding="utf-8",
     )

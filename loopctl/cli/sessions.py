@@ -81,27 +81,29 @@ def show(ref: str, config: str | None, form: str) -> None:
     from loopctl.cli.wiring import Setup
     from loopctl.model.encode import deliveries_to_list, record_to_dict
     from loopctl.observe import ask, observe
+    from loopctl.planner import ended_by_itself, not_yet
     from loopctl.render.json import json_text
     from loopctl.render.sessions import session_text
 
     setup = Setup.load(config, "sessions")
     record = pick(_records(setup), ref)
-    item, attach = None, ""
+    item, attach, waits = None, "", ""
     try:
         observation = observe(setup.world)
         subject, view = find(observation, record.id)
         attach = attach_command(subject)
-        if form != "json":
-            answered = ask(setup.world, observation, [record.ref])
-            item = next(s.item for s in answered.subjects if s.record and s.record.id == record.id)
+        answered = ask(setup.world, observation, [record.ref]) if form != "json" else observation
+        subject, _ = find(answered, record.id)
+        item = subject.item
+        waits = not_yet(subject, answered, setup.world.policy) if ended_by_itself(subject) else ""
     except StateError as error:
         # What was written down can be shown without tmux.
         view = SessionView(record, Unknown(error.message))
     told = setup.world.ledger.read().deliveries.get(record.id, ())
     if form == "json":
-        out(json_text(record_to_dict(view, attach) | {"deliveries": deliveries_to_list(told)}))
+        out(json_text(record_to_dict(view, attach) | {"deliveries": deliveries_to_list(told), "restart": waits}))
     else:
-        out(session_text(view, item, attach, setup.view(), told))
+        out(session_text(view, item, attach, setup.view(), told, waits))
 
 
 @sessions.command(short_help="Print what a session said.")

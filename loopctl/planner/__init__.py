@@ -5,7 +5,7 @@ from loopctl.planner.diff import diff
 from loopctl.planner.identity import guard_of
 from loopctl.planner.queue import room, running
 from loopctl.planner.resolve import Desired, resolve, undecided
-from loopctl.planner.restarts import ended_by_itself
+from loopctl.planner.restarts import ended_by_itself, not_yet
 from loopctl.planner.strays import agent_elsewhere
 from loopctl.planner.workspaces import removable
 
@@ -17,6 +17,7 @@ __all__ = [
     "excerpt_of",
     "guard_of",
     "listening",
+    "not_yet",
     "removable",
     "resolve",
     "room",

@@ -10,7 +10,7 @@ from loopctl.model.facts import Known, Unknown
 from loopctl.model.observed import Observation, Subject
 from loopctl.model.plan import RESUME, START, Action, After, Before, Held
 from loopctl.model.refs import WorkItemRef
-from loopctl.model.rules import Policy
+from loopctl.model.rules import KEPT, Policy
 from loopctl.model.sessions import (
     ABSENT,
     ACTIVE,
@@ -89,6 +89,8 @@ def start_of(
         prompt=_prompt(desired, facts, policy),
         name=name,
         conversation=conversation,
+        # What the last pane shows is written down before it goes.
+        transcript=KEPT if again and record and record.status != CLOSED_STATUS else "",
     )
     open_view = subject.session if again and record and record.status != CLOSED_STATUS else None
     sighting = open_view.sighting.value if open_view and isinstance(open_view.sighting, Known) else None

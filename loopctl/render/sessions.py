@@ -45,14 +45,21 @@ def unmanaged_text(panes: Sequence[Unmanaged], restore: str) -> str:
 
 
 def session_text(
-    session: SessionView, item: Fact[WorkItem] | None, attach: str, view: View, told: Sequence[Delivery] = ()
+    session: SessionView,
+    item: Fact[WorkItem] | None,
+    attach: str,
+    view: View,
+    told: Sequence[Delivery] = (),
+    waits: str = "",
 ) -> str:
-    """One session: a name and a value a line. Lines without a value are left out."""
+    """One session: a name and a value a line. Lines without a value are left out. `waits` is why its agent, which ended by
+    itself, is not started again now."""
     fields = [
         *_item_fields(item),
         *_record_fields(session, view.now),
         *_pane_fields(session),
         *_told_fields(told),
+        ("restart", waits),
         ("attach", attach),
     ]
     lines = [str(session.record.ref)]

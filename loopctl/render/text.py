@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from loopctl.model.plan import (
+    BEGINNINGS,
     CHANGED,
     CLOSE,
     COMMENT,
@@ -22,7 +23,7 @@ from loopctl.model.plan import (
     Plan,
 )
 from loopctl.model.rules import DISCARDED, KEPT
-from loopctl.model.sessions import ABSENT_PANE
+from loopctl.model.sessions import ABSENT_PANE, DEAD
 from loopctl.model.text import plural
 from loopctl.model.transcripts import transcript_name
 from loopctl.model.workspaces import KEPT_WORKSPACE, REMOVED, WORKTREE
@@ -67,7 +68,7 @@ def plan_text(plan: Plan, view: View) -> str:
         symbol = SYMBOLS[action.verb]
         lines.append(_painted(f"{symbol} {left}".ljust(column) + "  " + _session(action, plan, view), symbol, view))
         lines.append(f"    {why}".ljust(column) + f"  {_origin(action)}")
-        lines += [f"    {name:<10}  {value}" for name, value in _changes(action, view)]
+        lines += [f"    {name:<10}  {value}" for name, value in _changes(action, view) if value]
     held_verb = f"{'held':<{verb_width}}"
     for held in plan.held:
         lines.append(_painted(f"{HELD_SYMBOL} {held_verb}  {_held(held, ref_width)}", HELD_SYMBOL, view))
@@ -127,11 +128,7 @@ def _changes(action: Action, view: View) -> Iterable[tuple[str, str]]:
     if after.status and after.status != before.status:
         reason = f" ({after.reason})" if after.reason else ""
         yield "registry", shown(f"{before.status} -> {after.status}{reason}".strip())
-    pane = [shown(f"{before.pane} -> {after.pane}".strip())] if after.pane and after.pane != before.pane else []
-    if after.input and after.input != before.input:
-        pane.append(f"input {shown(after.input)}")
-    if pane:
-        yield "pane", ", ".join(pane)
+    yield "pane", _pane(action)
     if action.verb == CLOSE and not after.kill_harness and before.processes:
         yield "harness", "left running"
     if after.transcript in {KEPT, DISCARDED} and before.pane not in {"", ABSENT_PANE}:
@@ -148,8 +145,21 @@ def _changes(action: Action, view: View) -> Iterable[tuple[str, str]]:
         yield "beside", shown(f"{', '.join(before.beside)}: other panes of this session, left alone")
 
 
+def _pane(action: Action) -> str:
+    before, after = action.before, action.after
+    parts = [shown(f"{before.pane} -> {after.pane}".strip())] if after.pane and after.pane != before.pane else []
+    if action.verb in BEGINNINGS and before.pane == DEAD:
+        parts = ["dead -> live in a fresh one, the old one goes"]
+    parts += [f"input {shown(after.input)}"] if after.input and after.input != before.input else []
+    return ", ".join(parts)
+
+
 def _started(action: Action) -> Iterable[tuple[str, str]]:
     after = action.after
+    if after.conversation:
+        yield "talk", shown(f"goes on with conversation {after.conversation}")
+    if action.verb in BEGINNINGS and action.before.processes:
+        yield "ends", shown(f"{', '.join(action.before.processes)}: left by the last agent")
     if after.cwd:
         yield "folder", shown(after.cwd)
     if after.workspace == WORKTREE:

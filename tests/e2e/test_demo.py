@@ -62,3 +62,13 @@ def test_a_signal_inside_of_an_apply_ends_the_demo(box: Box) -> None:
     assert done.code == 1, done
     assert "the demo stops here" in done.err and "loopctl apply playbook.yml -y" in done.err
     assert "sessions list" not in done.out
+
+
+def test_the_whole_life_of_a_session_is_played_and_nothing_stays(box: Box) -> None:
+    (box.folder / "tmp").mkdir()
+    done = box.run("demo", "--full", env={"TMPDIR": str(box.folder / "tmp")})
+    assert done.code == 0, done
+    assert not list((box.folder / "tmp").iterdir())
+    for words in ("1 to resume", "absent -> running", "retained -> gone", "That was it"):
+        assert words in done.out
+    assert box.processes() == {}
