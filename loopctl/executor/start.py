@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 from loopctl.errors import LoopctlError, StateError
 from loopctl.executor.workspace import prepare
@@ -42,11 +43,36 @@ def start_all(actions: Sequence[tuple[Action, Subject]], world: World) -> list[R
     return [results[index] for index in range(len(actions))]
 
 
-def _start(specs: list[StartSpec], world: World) -> Mapping[str, Fact[Started]]:
+def _start(specs: Sequence[StartSpec], world: World) -> Mapping[str, Fact[Started]]:
+    """Make the panes. Where somebody has taken a name meanwhile, look again and decide again, once."""
+    made = dict(_ask(specs, world))
+    taken = [spec for spec in specs if _is_taken(made.get(spec.id))]
+    view = world.terminals.look(world.socket) if taken else Unknown("")
+    if isinstance(view, Unknown) or view.value.server is None:
+        return made
+    ours = {pane.mark: pane for pane in view.value.panes if pane.mark}
+    found = {spec.id: Known(Started(view.value.server, ours[spec.id])) for spec in taken if spec.id in ours}
+    names = {pane.session for pane in view.value.panes}
+    again = [replace(spec, name=_another(spec.name, names)) for spec in taken if spec.id not in ours]
+    return made | found | (dict(_ask(again, world)) if again else {})
+
+
+def _ask(specs: Sequence[StartSpec], world: World) -> Mapping[str, Fact[Started]]:
     try:
         return world.terminals.start(world.socket, specs)
     except LoopctlError as error:
         return {spec.id: Unknown(error.message, REFUSED) for spec in specs}
+
+
+def _is_taken(answer: Fact[Started] | None) -> bool:
+    return isinstance(answer, Unknown) and answer.kind == REFUSED and answer.reason.startswith("duplicate session")
+
+
+def _another(name: str, names: set[str]) -> str:
+    """A name that nobody has."""
+    free = next(other for n in count(2) if (other := f"{name}-{n}") not in names)
+    names.add(free)
+    return free
 
 
 def _prepare(action: Action, subject: Subject, world: World) -> tuple[SessionRecord, StartSpec, str]:

@@ -120,3 +120,36 @@ def test_a_registry_that_fails_after_the_panes_came_leaves_them_to_be_found() ->
     assert (first.status, second.status) == (FAILED, CHANGED)
     assert made.plan(running()).actions == ()
     assert len(live(made)) == 2
+
+
+def test_a_name_that_somebody_takes_at_the_last_moment_is_left_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world()
+    make = made.terminals.start
+
+    def start_late(socket: str, specs: Sequence[StartSpec]) -> Mapping[str, Fact[Started]]:
+        monkeypatch.setattr(made.terminals, "start", make)
+        made.foreign(specs[0].name)
+        return make(socket, specs)
+
+    made.registry.prove_writable()
+    monkeypatch.setattr(made.terminals, "start", start_late)
+    assert start(made).status == CHANGED
+    (record,) = made.registry.records.values()
+    taken = [session for server in made.servers.all for session, _ in server.each() if session.mark == ""]
+    assert [session.name + "-2" for session in taken] == [record.name]
+    assert made.plan(running()).actions == ()
+
+
+def test_a_pane_of_ours_that_came_after_all_is_taken_and_no_second_one_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world()
+    make = made.terminals.start
+
+    def start_twice(socket: str, specs: Sequence[StartSpec]) -> Mapping[str, Fact[Started]]:
+        monkeypatch.setattr(made.terminals, "start", make)
+        make(socket, specs)
+        return make(socket, specs)
+
+    monkeypatch.setattr(made.terminals, "start", start_twice)
+    assert start(made).status == CHANGED
+    assert len(live(made)) == 1
+    assert made.plan(running()).actions == ()
