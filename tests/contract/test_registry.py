@@ -129,6 +129,19 @@ def test_a_lock_file_that_was_removed_lets_nobody_in(tmp_path: Path) -> None:
         pass
 
 
+def test_where_locks_exclude_nobody_the_later_write_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """flock on some network file systems: both are in, and the generation decides."""
+    monkeypatch.setattr("loopctl.adapters.registry_lock.fcntl.flock", lambda *_: None)
+    tmp_path.chmod(0o700)
+    one, other = (SqliteRegistry(tmp_path, now=lambda: NOW, lock_timeout=0.0) for _ in range(2))
+    one.add(record())
+    with one.lock(), other.lock():
+        (mine,), (theirs,) = one.all(), other.all()
+        assert one.replace(replace(mine, status="paused"))
+        assert other.replace(replace(theirs, status="closed")) is None
+    assert [r.status for r in other.all()] == ["paused"]
+
+
 @pytest.mark.parametrize("id_", ["", "no hex", "a;b", "A-1", "a" * 65])
 def test_a_row_whose_id_is_no_mark_is_refused_by_name(tmp_path: Path, id_: str) -> None:
     tmp_path.chmod(0o700)
