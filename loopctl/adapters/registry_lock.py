@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from loopctl.errors import RefusedError, StateError
+from loopctl.model.plain import plain
 
 
 def make_root(root: Path) -> None:
@@ -145,6 +146,7 @@ def _acquire(wanted: int, handle: int, root: Path, deadline: float, lock: Lock) 
 def _holder(handle: int) -> str:
     try:
         note = json.loads(os.pread(handle, 4096, 0))
-        return f"{note['command']}, pid {note['pid']}, since {note['since']}"
-    except (ValueError, KeyError, TypeError, OSError):
+        # Whoever can write there may have: it is shown as one line.
+        return " ".join(plain(f"{note['command']}, pid {note['pid']}, since {note['since']}").split())
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
         return "its holder did not say who it is"
