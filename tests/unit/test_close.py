@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from loopctl.errors import StateError
+from loopctl.model.facts import Fact
 from loopctl.model.plan import CHANGED, FAILED, Outcome, Result
 from loopctl.model.rules import REMOVE
+from loopctl.model.sessions import SessionRecord
 from loopctl.testing import DAEMON, FORKS, NOHUP, RAISE, SETSID, STUBBORN, FakeWorld, Habit, SimRecord
 from tests.unit.playbooks import ending
 
@@ -66,6 +70,25 @@ def test_input_that_is_turned_on_again_stops_the_ending() -> None:
     agent.pane.reopens = True
     assert "did not hold" in only(close(world)).detail
     assert "signal" not in whats(world)
+
+
+def test_a_program_that_is_put_into_the_pane_meanwhile_stops_the_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, agent = one()
+    assert agent.pane and agent.process
+    pane, server = agent.pane, world.servers.ensure(world.socket).id.pid
+    editor = world.machine.spawn("vim", parent=server, pane=(f"{world.socket},{server},0", pane.pane_id))
+    save_all = world.transcripts.save_all
+
+    def respawned(texts: Sequence[tuple[SessionRecord, bytes]]) -> Mapping[str, Fact[str]]:
+        before, pane.pid = pane.pid, editor.id.pid
+        world.machine.end(before)
+        return save_all(texts)
+
+    plan = world.plan(ending())
+    monkeypatch.setattr(world.transcripts, "save_all", respawned)
+    assert "another process runs in" in only(world.apply(plan)).detail
+    assert world.machine.alive(editor.id)
+    assert world.record(agent).status == "active"
 
 
 def test_a_transcript_that_cannot_be_saved_stops_the_ending() -> None:

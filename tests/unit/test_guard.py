@@ -77,6 +77,20 @@ def test_an_agent_that_ended_by_itself_is_only_nearer() -> None:
     assert made.phase(agent) == "retained"
 
 
+def test_a_program_that_has_an_undead_agents_pane_since_is_not_meant() -> None:
+    made = FakeWorld()
+    made.item("demo/app#1", "closed")
+    agent = made.session("demo/app#1", "undead")
+    plan = made.plan(ending())
+    assert agent.pane and agent.process
+    editor = made.machine.spawn("vim", parent=made.servers.ensure(made.socket).id.pid)
+    agent.pane.pid = editor.id.pid
+    made.machine.end(agent.process.pid)
+    (result,) = made.apply(plan).results
+    assert (result.status, result.detail[:30]) == (STALE, "the pane's process has changed")
+    assert made.machine.alive(editor.id)
+
+
 def test_a_server_that_was_started_anew_is_another() -> None:
     made, _ = world()
     plan = made.plan(ending())
@@ -106,6 +120,29 @@ def test_an_item_that_got_a_session_meanwhile_is_not_started_again() -> None:
     (result,) = made.apply(plan).results
     assert result.status == STALE
     assert len(made.registry.records) == 1
+
+
+@pytest.mark.parametrize("phase", ["", "exited", "lost"])
+@pytest.mark.parametrize("moved", ["the item", "the record"])
+def test_no_agent_comes_back_for_what_was_closed_meanwhile(phase: str, moved: str) -> None:
+    """A start, or a resume, that was planned before its item or its session was closed."""
+    made = FakeWorld()
+    made.item("demo/app#1", labels=("loop",))
+    made.registry.prove_writable()
+    agent = made.session("demo/app#1", phase, up_for=7200) if phase else None
+    plan = made.plan(running())
+    assert len(plan.actions) == 1
+    if moved == "the item":
+        made.item("demo/app#1", "closed", labels=("loop",))
+    elif agent:
+        made.registry.edit(agent.id, status="closed")
+    else:
+        made.session("demo/app#1", "gone")
+    made.apply(plan)
+    assert [pane for server in made.servers.all for _, pane in server.each() if pane.owner and not pane.dead] == []
+    assert {record.status for record in made.registry.records.values()} <= {
+        "closed" if moved == "the record" else "active"
+    }
 
 
 def test_an_item_whose_earlier_agent_is_alive_is_not_started() -> None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from loopctl.cli.apply import apply
+from loopctl.cli.output import Progress
+from loopctl.cli.wiring import Setup, Stop
+from loopctl.config import load_config
 from loopctl.errors import RefusedError
 from loopctl.model.rules import Limits
 from loopctl.testing import FakeWorld
@@ -56,3 +62,19 @@ def test_an_explicit_count_is_a_limit_too() -> None:
     world, made = plan(3, 3, Limits(100, 1.0))
     with pytest.raises(RefusedError):
         world.apply(made, 2)
+
+
+def test_to_say_yes_raises_no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world, _ = plan(3, 3, Limits())
+    setup = Setup(load_config(None, {"HOME": str(tmp_path)}, tmp_path), world.world, Progress(), Stop())
+    monkeypatch.setattr(Setup, "load", lambda *_: setup)
+    book = tmp_path / "close.yml"
+    book.write_text(
+        "[{name: p, limits: {max_changes: 2, max_fraction: 1.0}, rules: ["
+        "{name: r, match: {item: {state: closed}}, ensure: {session: retained}}]}]"
+    )
+    with pytest.raises(RefusedError, match="3 changes"):
+        apply.main([str(book), "-y"], standalone_mode=False)
+    assert world.machine.effects == []
+    assert apply.main([str(book), "-y", "--max-changes", "3"], standalone_mode=False) == 0
+    assert world.machine.effects != []

@@ -1,0 +1,133 @@
+"""Make each deliberate mistake in a copy of the tree, and see that the tests notice: `python -m tests.mutants`.
+
+Prints a table and writes a JSON file, one row a mistake, for the documentation to quote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.mutants.every import MUTANTS
+from tests.mutants.mutant import Mutant
+from tests.support import ROOT
+
+FIGURES = ROOT / "build" / "figures" / "mutants.json"
+CAUGHT, SURVIVED, BROKEN = "caught", "SURVIVED", "BROKEN"
+_NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "htmlcov")
+_SECONDS = 300
+_FAILED = re.compile(r"^FAILED (.+?)(?: - .*)?$", re.MULTILINE)
+# pytest: some test failed. Everything else (no such test, an import that fails) is no proof of anything.
+_TESTS_FAILED = 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one mistake; `by` is the test that saw it, or what stood in the way."""
+
+    name: str
+    file: str
+    why: str
+    verdict: str
+    by: str
+    seconds: float
+
+
+def main() -> int:
+    """Exit 0 when the tests pass without a mistake and see every one."""
+    options = _options()
+    wanted = [mutant for mutant in MUTANTS if not options.name or mutant.name in options.name]
+    with tempfile.TemporaryDirectory(prefix="lc-mutants-") as folder:
+        copy = Path(folder, "tree")
+        shutil.copytree(ROOT, copy, ignore=_NOT_COPIED, symlinks=True)
+        sys.stderr.write("the tests without a mistake\n")
+        done = _pytest(copy, _targets(wanted))
+        if done.returncode != 0:
+            sys.stdout.write(done.stdout)
+            sys.stdout.write("\nThe tests do not pass without a mistake: what they say of one is worth nothing.\n")
+            return 1
+        rows = []
+        for number, mutant in enumerate(wanted, 1):
+            rows.append(_tried(mutant, copy, number))
+            sys.stdout.write(_line(rows[-1], max(len(one.name) for one in wanted)))
+            sys.stdout.flush()
+    caught = sum(row.verdict == CAUGHT for row in rows)
+    sys.stdout.write(f"{caught} of {len(rows)} caught\n")
+    if not options.name:
+        _report(rows)
+    return 0 if rows and caught == len(rows) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("name", nargs="*", help="only these; then no file is written")
+    return parser.parse_args()
+
+
+def _targets(mutants: Iterable[Mutant]) -> list[str]:
+    """All tests of these mutants, each once. A test beside its own file would be run twice."""
+    names = {test: None for mutant in mutants for test in mutant.tests}
+    return [name for name in names if "::" not in name or name.partition("::")[0] not in names]
+
+
+def _tried(mutant: Mutant, tree: Path, number: int) -> Row:
+    path = tree / mutant.file
+    before = path.read_bytes()
+    began = time.monotonic()
+    try:
+        path.write_text(mutant.text(tree), encoding="utf-8")
+        # Python tells a stale .pyc by the second and the size only.
+        os.utime(path, (number, number))
+        done = _pytest(tree, mutant.tests)
+        verdict, by = _verdict(done)
+    except (ValueError, subprocess.TimeoutExpired) as error:
+        verdict, by = BROKEN, str(error)
+    finally:
+        path.write_bytes(before)
+    return Row(mutant.name, mutant.file, mutant.why, verdict, by, round(time.monotonic() - began, 1))
+
+
+def _pytest(tree: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    # The folder that it runs in comes first on the path: what is imported is the copy.
+    argv = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=short", "-rf", "-p", "no:cacheprovider", *tests]
+    return subprocess.run(argv, cwd=tree, check=False, capture_output=True, text=True, timeout=_SECONDS)
+
+
+def _verdict(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
+    if done.returncode == 0:
+        return SURVIVED, ""
+    found = _FAILED.search(done.stdout)
+    if done.returncode == _TESTS_FAILED and found:
+        return CAUGHT, found[1]
+    last = (done.stdout + done.stderr).strip().splitlines()
+    return BROKEN, last[-1] if last else f"pytest ended with {done.returncode}"
+
+
+def _line(row: Row, width: int) -> str:
+    return f"{row.name:<{width}}  {row.verdict}{f' by {row.by}' if row.verdict == CAUGHT else f' {row.by}'.rstrip()}\n"
+
+
+def _report(rows: Sequence[Row]) -> None:
+    FIGURES.parent.mkdir(parents=True, exist_ok=True)
+    report = {
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "mutants": len(rows),
+        "caught": sum(row.verdict == CAUGHT for row in rows),
+        "rows": [asdict(row) for row in rows],
+    }
+    FIGURES.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
