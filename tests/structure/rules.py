@@ -46,8 +46,13 @@ def only_shell_runs_programs(module: Module) -> Iterator[str]:
             yield f"{module.name}:{line} uses {receiver}.{attribute}"
 
 
+#: Who may take worktrees away.
+_FREES = {"loopctl.executor.workspace": ("workspaces",)}
+
+
 def only_close_ends_sessions(module: Module) -> Iterator[str]:
-    """Outside it nobody says `processes.signal`, `x.kill` or `terminals.remove`; `registry.remove` forgets a record only.
+    """Outside it nobody says `processes.signal`, `x.kill` or `terminals.remove`; `registry.remove` forgets a record only, and
+    worktrees have one module too.
 
     `signal.signal` and its like, which set a handler, are not meant.
     """
@@ -55,7 +60,7 @@ def only_close_ends_sessions(module: Module) -> Iterator[str]:
         return
     for line, receiver, attribute in module.attributes():
         ends = attribute in ("signal", "kill") and receiver != "signal"
-        removes = attribute == "remove" and receiver != "registry"
+        removes = attribute == "remove" and receiver not in {"registry", *_FREES.get(module.name, ())}
         if ends or removes:
             yield f"{module.name}:{line} uses {receiver}.{attribute}"
 
