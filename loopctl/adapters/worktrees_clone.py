@@ -97,7 +97,12 @@ class Clone:
         """Give commits that stand on no branch a ref, so that they stay in the clone; the commit that the worktree stands on."""
         done = self.git.tried(Place(admin), "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         commit = done.text.strip() if done.code == 0 else ""
-        if commit and not self.git.text(self.place, "for-each-ref", "--count=1", "--contains", commit):
+        on_a_branch = (admin / "HEAD").read_text("utf-8", "replace").startswith("ref: ")
+        if (
+            commit
+            and not on_a_branch
+            and not self.git.text(self.place, "for-each-ref", "--count=1", "--contains", commit)
+        ):
             self.git.run(self.place, "update-ref", f"refs/loopctl/kept/{commit}", commit)
         return commit
 
