@@ -40,7 +40,6 @@ from loopctl.ports import PaneRef, Started, StartSpec
 T = TypeVar("T")
 
 _TIMEOUT = 20.0
-_ANOTHER_SERVER = "loopctl-another-server"
 # One capture call returns at most about this much; more panes go into the next call.
 _CAPTURE_BYTES = 32 * 1024 * 1024
 _ALTERNATE = b"\n--- alternate screen ---\n"
@@ -200,10 +199,12 @@ class Tmux:
         doubt = _socket_doubt(socket)
         if isinstance(doubt, Unknown):
             return b"", doubt.reason
-        done = self._run(socket, ["source-file", "-"], stdin=on_server(server, lines, _ANOTHER_SERVER))
+        # What panes show comes back too, and may hold any word that is known.
+        another = f"loopctl-another-server-{secrets.token_hex(16)}"
+        done = self._run(socket, ["source-file", "-"], stdin=on_server(server, lines, another))
         if done.timed_out:
             return b"", f"tmux did not answer within {self._timeout:g} s"
-        if _ANOTHER_SERVER.encode() in done.stdout[:100]:
+        if another.encode() in done.stdout:
             return b"", "another tmux server answers at this socket"
         return done.stdout, "" if done.code == 0 else _first_line(done.stderr) or f"tmux ended with {done.code}"
 

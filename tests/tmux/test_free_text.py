@@ -40,3 +40,22 @@ def test_what_a_program_calls_itself_is_one_word_of_one_line(
     assert isinstance(seen, Known), seen
     assert {pane.pane_id: pane.session for pane in seen.value.panes} == {victim: "victim", loud: "loud"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_program_prints_is_only_text(tmux_socket: str) -> None:
+    """Words of loopctl's own and of tmux's, at the beginning and at the end of a screen."""
+    words = ("loopctl-another-server", "loopctl-0123 0 main", "no server running", "Pane is dead (status 0)", "last")
+    server = Server(tmux_socket)
+    server.session("talks", "sh", "-c", "printf '%s\\n' \"$@\"; exec sleep 3600", "sh", *words)
+    host = Tmux(clean_env(os.environ), own_socket=tmux_socket)
+    seen = host.look(tmux_socket)
+    assert isinstance(seen, Known) and seen.value.server
+    view, identity = seen.value, seen.value.server
+
+    def text() -> bytes:
+        said = host.capture(tmux_socket, identity, view.panes)[view.panes[0].pane_id]
+        assert isinstance(said, Known), said
+        return said.value
+
+    wait_until(lambda: b"last" in text(), what="all is printed")
+    assert text().decode().splitlines() == list(words)
