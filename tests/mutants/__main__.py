@@ -14,10 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from queue import Queue
 
 from tests.mutants.every import MUTANTS
 from tests.mutants.mutant import Mutant
@@ -26,7 +28,9 @@ from tests.support import ROOT
 FIGURES = ROOT / "build" / "figures" / "mutants.json"
 CAUGHT, SURVIVED, BROKEN = "caught", "SURVIVED", "BROKEN"
 _NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "htmlcov")
-_SECONDS = 300
+_SECONDS = 300.0
+#: How many are tried side by side, each in a copy of its own.
+JOBS = max(1, min(4, os.cpu_count() or 1))
 _FAILED = re.compile(r"^FAILED (.+?)(?: - .*)?$", re.MULTILINE)
 # pytest: some test failed. Everything else (no such test, an import that fails) is no proof of anything.
 _TESTS_FAILED = 1
@@ -46,33 +50,55 @@ class Row:
 
 def main() -> int:
     """Exit 0 when the tests pass without a mistake and see every one."""
-    options = _options()
-    wanted = [mutant for mutant in MUTANTS if not options.name or mutant.name in options.name]
+    words = " ".join(_options().words)
+    wanted = [mutant for mutant in MUTANTS if words in mutant.name]
+    width = max((len(mutant.name) for mutant in wanted), default=0)
     with tempfile.TemporaryDirectory(prefix="lc-mutants-") as folder:
-        copy = Path(folder, "tree")
-        shutil.copytree(ROOT, copy, ignore=_NOT_COPIED, symlinks=True)
+        copies = [_copy(Path(folder, str(number))) for number in range(JOBS)]
         sys.stderr.write("the tests without a mistake\n")
-        done = _pytest(copy, _targets(wanted))
+        done = _pytest(copies[0], _targets(wanted), seconds=_SECONDS * 10)
         if done.returncode != 0:
             sys.stdout.write(done.stdout)
             sys.stdout.write("\nThe tests do not pass without a mistake: what they say of one is worth nothing.\n")
             return 1
         rows = []
-        for number, mutant in enumerate(wanted, 1):
-            rows.append(_tried(mutant, copy, number))
-            sys.stdout.write(_line(rows[-1], max(len(one.name) for one in wanted)))
+        for row in _all_tried(wanted, copies):
+            rows.append(row)
+            sys.stdout.write(_line(row, width))
             sys.stdout.flush()
     caught = sum(row.verdict == CAUGHT for row in rows)
     sys.stdout.write(f"{caught} of {len(rows)} caught\n")
-    if not options.name:
+    if not words:
         _report(rows)
     return 0 if rows and caught == len(rows) else 1
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("name", nargs="*", help="only these; then no file is written")
+    parser.add_argument("words", nargs="*", help="only those with these words in their name; then no file is written")
     return parser.parse_args()
+
+
+def _copy(to: Path) -> Path:
+    shutil.copytree(ROOT, to, ignore=_NOT_COPIED, symlinks=True)
+    return to
+
+
+def _all_tried(mutants: Sequence[Mutant], copies: Sequence[Path]) -> Iterator[Row]:
+    """As many at a time as there are copies, in the order of the list."""
+    free: Queue[Path] = Queue()
+    for copy in copies:
+        free.put(copy)
+
+    def tried(number: int, mutant: Mutant) -> Row:
+        copy = free.get()
+        try:
+            return _tried(mutant, copy, number)
+        finally:
+            free.put(copy)
+
+    with ThreadPoolExecutor(len(copies)) as pool:
+        yield from pool.map(tried, range(1, len(mutants) + 1), mutants)
 
 
 def _targets(mutants: Iterable[Mutant]) -> list[str]:
@@ -98,10 +124,10 @@ def _tried(mutant: Mutant, tree: Path, number: int) -> Row:
     return Row(mutant.name, mutant.file, mutant.why, verdict, by, round(time.monotonic() - began, 1))
 
 
-def _pytest(tree: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _pytest(tree: Path, tests: Sequence[str], seconds: float = _SECONDS) -> subprocess.CompletedProcess[str]:
     # The folder that it runs in comes first on the path: what is imported is the copy.
     argv = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=short", "-rf", "-p", "no:cacheprovider", *tests]
-    return subprocess.run(argv, cwd=tree, check=False, capture_output=True, text=True, timeout=_SECONDS)
+    return subprocess.run(argv, cwd=tree, check=False, capture_output=True, text=True, timeout=seconds)
 
 
 def _verdict(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:

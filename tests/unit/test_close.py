@@ -91,11 +91,13 @@ def test_a_program_that_is_put_into_the_pane_meanwhile_stops_the_ending(monkeypa
     assert world.record(agent).status == "active"
 
 
-def test_a_transcript_that_cannot_be_saved_stops_the_ending() -> None:
-    world, _ = one()
+def test_a_transcript_that_cannot_be_saved_stops_the_ending_and_leaves_the_agent_its_input() -> None:
+    world, agent = one()
     world.faults.fail("transcripts", "save", kind=RAISE, reason="disk full")
     assert "disk full" in only(close(world)).detail
     assert "signal" not in whats(world)
+    assert agent.pane
+    assert not agent.pane.input_off
 
 
 @pytest.mark.parametrize("port", ["registry", "transcripts"])
