@@ -12,7 +12,7 @@ PYTHON :=
 unexport $(filter TMUX TMUX_% GH_% GITHUB_% LOOPCTL_% VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONSTARTUP \
 	PIP_USER PIP_TARGET PIP_PREFIX,$(.VARIABLES))
 
-.PHONY: help demo test test-agents check test-tmux-matrix test-gh-matrix bench fuzz golden docs clean setup-run setup-dev
+.PHONY: help demo test test-agents check test-tmux-matrix test-gh-matrix bench fuzz mutants coverage golden docs clean setup-run setup-dev
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,8 @@ help:
 	@echo "make test-tmux-matrix   the tests that drive tmux, on every version that can be built or fetched; test-gh-matrix: of gh"
 	@echo "make bench    the benchmarks, as ratios"
 	@echo "make fuzz     hostile input for everything that reads: EXAMPLES=5000 for each, counted in build/figures/fuzz.json"
+	@echo "make mutants  deliberate mistakes, each of which the tests must see; ARGS=WORDS makes those with these words in their name"
+	@echo "make coverage which branches of executor, planner and adapters the tests reach; fails under 95 %"
 	@echo "make golden   rewrite the expected plans of tests/cases (then read the diff)"
 	@echo "make docs     rewrite the generated parts of the documentation, and what its commands print (then read the diff)"
 	@echo "make clean    remove what these made, .venv too"
@@ -55,6 +57,13 @@ bench: setup-dev
 fuzz: setup-dev
 	@FUZZ_EXAMPLES=$(EXAMPLES) FUZZ_REPORT=build/figures/fuzz.json $(PY) -m pytest tests/fuzz -k hostile -n auto --maxprocesses 4 \
 		--dist worksteal $(ARGS)
+
+# In a copy of the tree. It takes some seconds for each.
+mutants: setup-dev
+	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m tests.mutants $(ARGS)
+
+coverage: setup-dev
+	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m tests.coverage $(ARGS)
 
 golden: setup-dev
 	@$(PY) -m pytest tests/unit/test_cases.py --golden $(ARGS)

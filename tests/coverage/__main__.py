@@ -1,0 +1,111 @@
+"""Run the tests that run in one process, and say which branches they reach: `python -m tests.coverage`.
+
+Prints a row for each package and what was not reached, and writes a JSON file for the documentation to quote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.support import ROOT
+
+FOLDER = ROOT / "build" / "coverage"
+FIGURES = ROOT / "build" / "figures" / "coverage.json"
+#: What has to be reached, in percent of all branches.
+LEAST = 95.0
+PACKAGES = ("executor", "planner", "adapters")
+#: The installed command's tests (tests/e2e) run loopctl in processes of its own: what those reach is not counted.
+SUITES = ("unit", "properties", "contract", "tmux", "git", "gh")
+
+
+@dataclass(frozen=True)
+class Row:
+    """The branches of one package, and the lines that are not reached whole, by file."""
+
+    package: str
+    branches: int
+    covered: int
+    missing: tuple[str, ...]
+
+    @property
+    def percent(self) -> float:
+        return 100.0 * self.covered / self.branches if self.branches else 100.0
+
+
+def main() -> int:
+    """Exit 0 when the tests pass and reach enough of each package."""
+    options = _options()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    code = 0 if options.report else _run(options.args)
+    if code:
+        return code
+    rows = [_row(package, _measured()) for package in PACKAGES]
+    for row in rows:
+        sys.stdout.writelines(f"    {line}\n" for line in row.missing)
+    for row in rows:
+        sys.stdout.write(f"{row.package:<10} {row.percent:5.1f} %  {row.covered} of {row.branches} branches\n")
+    FIGURES.parent.mkdir(parents=True, exist_ok=True)
+    report = {
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "suites": SUITES,
+        "rows": [asdict(row) | {"percent": round(row.percent, 1)} for row in rows],
+    }
+    FIGURES.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    return 0 if all(row.percent >= LEAST for row in rows) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.coverage", description=__doc__)
+    parser.add_argument("--report", action="store_true", help="say again what the last run reached")
+    parser.add_argument("args", nargs="*", help="more for pytest, after --")
+    return parser.parse_args()
+
+
+def _run(args: list[str]) -> int:
+    for old in FOLDER.glob(".coverage*"):
+        old.unlink()
+    suites = [f"tests/{suite}" for suite in SUITES]
+    # The workers of xdist are processes of their own, which the patch of pyproject.toml measures too.
+    pytest = ["-m", "pytest", "-n", "auto", "--maxprocesses", "4", "--dist", "worksteal", *suites, *args]
+    code = _coverage("run", *pytest)
+    return code or _coverage("combine", "--quiet")
+
+
+def _coverage(*words: str) -> int:
+    env = {**os.environ, "COVERAGE_FILE": str(FOLDER / ".coverage")}
+    return subprocess.run([sys.executable, "-m", "coverage", *words], cwd=ROOT, env=env, check=False).returncode
+
+
+def _measured() -> dict[str, Any]:
+    out = FOLDER / "coverage.json"
+    if _coverage("json", "--quiet", "-o", str(out)):
+        raise SystemExit("nothing was measured: run it without --report first")
+    files: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))["files"]
+    return files
+
+
+def _row(package: str, files: dict[str, Any]) -> Row:
+    mine = {name: file for name, file in files.items() if Path(name).parts[:2] == ("loopctl", package)}
+    missing = [
+        f"{name}:{start}{f' -> {end}' if end > 0 else ' -> exit'}"
+        for name, file in sorted(mine.items())
+        for start, end in file["missing_branches"]
+    ]
+    return Row(
+        package,
+        sum(file["summary"]["num_branches"] for file in mine.values()),
+        sum(file["summary"]["covered_branches"] for file in mine.values()),
+        tuple(missing),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
