@@ -503,6 +503,16 @@ def test_a_removal_that_is_cut_off_anywhere_loses_nothing(box: Scratch) -> None:
     assert box.inside() == set()
 
 
+def test_a_start_puts_back_what_a_cut_off_removal_had_put_aside(box: Scratch) -> None:
+    path = box.prepare()
+    (path / "new").write_text("precious\n")
+    aside = path.parent / ".leaving" / path.name
+    path.rename(aside)
+    assert box.look(path).uncommitted == ("new",)
+    assert (box.prepare() / "new").read_text() == "precious\n"
+    assert not aside.exists()
+
+
 # --- never outside ----------------------------------------------------------------------------------------------------
 
 
@@ -538,6 +548,15 @@ def _pointer_link(box: Scratch, path: Path, precious: Path) -> None:
     (path / ".git").symlink_to(precious / ".git")
 
 
+def _worktree_of_others(box: Scratch, path: Path, precious: Path) -> None:
+    """Somebody else's repository has a worktree there, which names it and is named by it."""
+    shutil.rmtree(path)
+    theirs = box.folder / "theirs.git"
+    box.git(precious, "clone", "-q", "--bare", ".", str(theirs))
+    box.git(theirs, "worktree", "add", "-q", "-b", "theirs", str(path))
+    (path / "precious").write_text("precious\n")
+
+
 def _moved_in(box: Scratch, path: Path, precious: Path) -> None:
     shutil.rmtree(path)
     precious.rename(path)
@@ -565,6 +584,7 @@ def _shared_with(box: Scratch, path: Path, precious: Path) -> None:
 
 
 TRICKS = [
+    _worktree_of_others,
     _link_to,
     _pointer_to,
     _pointer_to_another,
