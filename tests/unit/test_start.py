@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from loopctl.model.facts import Fact
+from loopctl.model.facts import Fact, Unknown
 from loopctl.model.plan import CHANGED, FAILED, Result
 from loopctl.ports import Started, StartSpec
 from loopctl.testing import FakeWorld
@@ -47,6 +47,26 @@ def test_a_start_whose_answer_was_lost_is_found_again_and_not_made_twice() -> No
     assert start(made).status == FAILED
     assert len(made.registry.records) == 1
     assert made.plan(running()).actions == ()
+    assert len(live(made)) == 1
+
+
+def test_a_pane_that_comes_when_its_start_is_tried_again_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world()
+    slow: list[StartSpec] = []
+    really = made.terminals.start
+
+    def silent(socket: str, specs: Sequence[StartSpec]) -> Mapping[str, Fact[Started]]:
+        slow.extend(specs)
+        return {spec.id: Unknown("tmux did not answer in time") for spec in specs}
+
+    def both(socket: str, specs: Sequence[StartSpec]) -> Mapping[str, Fact[Started]]:
+        really(socket, slow)
+        return really(socket, specs)
+
+    monkeypatch.setattr(made.terminals, "start", silent)
+    assert start(made).status == FAILED
+    monkeypatch.setattr(made.terminals, "start", both)
+    assert start(made).status == FAILED
     assert len(live(made)) == 1
 
 
