@@ -125,9 +125,10 @@ def _tried(mutant: Mutant, tree: Path, number: int) -> Row:
 
 
 def _pytest(tree: Path, tests: Sequence[str], seconds: float = _SECONDS) -> subprocess.CompletedProcess[str]:
-    # The folder that it runs in comes first on the path: what is imported is the copy.
     argv = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=short", "-rf", "-p", "no:cacheprovider", *tests]
-    return subprocess.run(argv, cwd=tree, check=False, capture_output=True, text=True, timeout=seconds)
+    # So that the copy is imported, in processes of the tests too.
+    env = {**os.environ, "PYTHONPATH": str(tree)}
+    return subprocess.run(argv, cwd=tree, env=env, check=False, capture_output=True, text=True, timeout=seconds)
 
 
 def _verdict(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:

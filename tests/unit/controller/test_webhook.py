@@ -183,6 +183,12 @@ def test_the_secret_of_sha1_does_not_help_either(shared: Post) -> None:
     assert shared.send(body, X_Hub_Signature_256="-", X_Hub_Signature=right)[0] == 401
 
 
+def test_what_is_not_signed_is_not_even_read(shared: Post) -> None:
+    for body in (b"{", b"\xff\xfe", b"[]"):
+        assert shared.send(body, X_Hub_Signature_256="-")[0] == 401
+        assert shared.send(body, X_Hub_Signature_256="sha256=" + "0" * 64)[0] == 401
+
+
 @pytest.mark.parametrize(
     "title", ["\U0001f680 rocket", "a\u2028b", "two  spaces", "line\r\nline", "nul \\u0000", "\u00e9\u0301 \u202e"]
 )
