@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from loopctl.adapters.registry_schema import APPLICATION_ID, SCHEMA_VERSION
+from loopctl.model.plain import plain
 
 #: What SQLite says of a file whose content is wrong; everything else is about access to it.
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+_LONGEST = 300
 _MAGIC = b"SQLite format 3\0"
 _APPLICATION = slice(68, 72)
 
@@ -72,6 +74,12 @@ def lost(path: Path) -> bool:
         return False
     # In this order: a log comes after its file, so this one's file is gone and not merely young.
     return there and not path.exists()
+
+
+def in_words(error: Exception) -> str:
+    """The error as one line: SQLite repeats what it cannot read."""
+    words = " ".join(plain(str(error)).split())
+    return words if len(words) <= _LONGEST else words[: _LONGEST - 3] + "..."
 
 
 def remedy(path: Path, error: Exception) -> str:

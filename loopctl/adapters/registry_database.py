@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from loopctl.adapters.registry_check import Untrusted, backup_of, lost, prove_sound, remedy, uri, way_back
+from loopctl.adapters.registry_check import Untrusted, backup_of, in_words, lost, prove_sound, remedy, uri, way_back
 from loopctl.adapters.registry_lock import check_root, make_root
 from loopctl.adapters.registry_schema import APPLICATION_ID, SCHEMA, SCHEMA_VERSION, UPGRADES
 from loopctl.errors import StateError
@@ -62,7 +62,7 @@ class Database:
                 yield db
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             self._drop()
-            msg = f"{self.path}: {error}"
+            msg = f"{self.path}: {in_words(error)}"
             raise StateError(msg, hint=remedy(self.path, error)) from error
 
     def _connection(self, create: bool) -> sqlite3.Connection:

@@ -236,6 +236,7 @@ def refused(root: Path) -> StateError:
     with pytest.raises(StateError) as caught:
         opened(root).all()
     assert str(root / "registry.db") in caught.value.message
+    assert caught.value.message.isprintable()
     return caught.value
 
 
@@ -246,6 +247,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "the last page torn": lambda whole: whole[:-4000] + b"\xff" * 4000,
     "the beginning overwritten": lambda whole: b"\0" * 512 + whole[512:],
     "a table's name": lambda whole: whole.replace(b"CREATE TABLE sessions", b"CREATE TABLE sess\xffons"),
+    "a table's words": lambda whole: whole.replace(b"CREATE TABLE meta (", b"CREATE TABLE \n\x1b[(("),
     "another text": lambda whole: b'{"sessions": []}\n' * 300,
 }
 
