@@ -103,7 +103,7 @@ class TerminalHost(Protocol):
         ...
 
     def release(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
-        """Turn the input of these panes on again: their close was given up before anything was signalled."""
+        """Turn the input of these panes on again and take the mark off that `secure` put on them: their close is not going on."""
         ...
 
     def capture(self, socket: str, server: ServerId, panes: Sequence[Pane]) -> Mapping[str, Fact[bytes]]:

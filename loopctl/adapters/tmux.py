@@ -99,8 +99,9 @@ class Tmux:
         )
 
     def release(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
-        """Turn input on again."""
-        return self._on_panes(socket, server, panes, lambda pane: f"select-pane -e -t {quote(pane.pane_id)}")
+        """Turn input on again; the pane's mark goes, since no close is at work on it any more."""
+        body = "select-pane -e -t {0} ; set-option -p -u -t {0} @loopctl_pane"
+        return self._on_panes(socket, server, panes, lambda pane: body.format(quote(pane.pane_id)))
 
     def remove(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
         """Kill panes that are dead."""

@@ -11,6 +11,7 @@ from loopctl.executor.close import close_all
 from loopctl.executor.comment import comment_all, promise
 from loopctl.executor.deliver import deliver_all
 from loopctl.executor.guard import doubt, moved, of_another_world
+from loopctl.executor.mend import mend_all
 from loopctl.executor.pause import pause_all
 from loopctl.executor.restart import restart_all
 from loopctl.executor.start import start_all
@@ -31,7 +32,7 @@ from loopctl.model.plan import (
     Plan,
     Result,
 )
-from loopctl.model.sessions import SessionRecord, SessionView
+from loopctl.model.sessions import PAUSED_STATUS, SessionView
 from loopctl.observe import ask, observe
 from loopctl.planner import ended_by_itself, room, running
 from loopctl.ports import World
@@ -75,7 +76,7 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
     results: dict[int, Result] = {}
     held: list[Held] = []
     endings: dict[int, tuple[Action, SessionView]] = {}
-    records: dict[int, tuple[Action, SessionRecord]] = {}
+    records: dict[int, tuple[Action, SessionView]] = {}
     starts: dict[int, tuple[Action, Subject]] = {}
     comments: dict[int, Action] = {}
     deliveries: dict[int, tuple[Action, SessionView]] = {}
@@ -89,8 +90,8 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
             held += [] if (doubtful := Held(action.ref, unsure)) in held else [doubtful]
         elif action.verb in {*ENDINGS, DELIVER} and subject.session:
             (deliveries if action.verb == DELIVER else endings)[index] = (action, subject.session)
-        elif action.verb == RECORD and subject.record:
-            records[index] = (action, subject.record)
+        elif action.verb == RECORD and subject.session:
+            records[index] = (action, subject.session)
         elif action.verb in BEGINNINGS:
             starts[index] = (action, subject)
         elif action.verb == COMMENT:
@@ -99,7 +100,7 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
             results[index] = Result(action, FAILED, f"this version cannot carry out {action.verb!r}")
     promise(list(comments.values()), world)
     results |= _end(endings, world)
-    results |= zip(records, pause_all(list(records.values()), world), strict=True) if records else {}
+    results |= _record(records, world)
     results |= zip(deliveries, deliver_all(list(deliveries.values()), world), strict=True)
     starts, waiting = _admitted(starts, results, plan, observation, world)
     held += waiting
@@ -136,6 +137,16 @@ def _admitted(
         if room(plan.plays, pair[0].play, world.policy, count + len(going)):
             going[index] = pair
     return going, [Held(pair[0].ref, "waits for a free place") for index, pair in starts.items() if index not in going]
+
+
+def _record(records: Mapping[int, tuple[Action, SessionView]], world: World) -> dict[int, Result]:
+    """Sessions that are to rest, and those that something was left undone of."""
+    pausing = {
+        i: (action, view.record) for i, (action, view) in records.items() if action.after.status == PAUSED_STATUS
+    }
+    mending = {index: pair for index, pair in records.items() if index not in pausing}
+    results = dict(zip(pausing, pause_all(list(pausing.values()), world), strict=True)) if pausing else {}
+    return results | dict(zip(mending, mend_all(list(mending.values()), world), strict=True))
 
 
 def _begin(starts: Mapping[int, tuple[Action, Subject]], world: World) -> dict[int, Result]:

@@ -173,6 +173,20 @@ class SessionView:
         """The phase, or None while the sighting is unknown."""
         return phase_of(self.record, self.sighting.value, self.tree) if isinstance(self.sighting, Known) else None
 
+    @property
+    def silenced(self) -> tuple[Pane, ...]:
+        """The live panes of an open session whose input a close turned off that was cut off: people who do that leave no mark."""
+        if self.record.status == CLOSED_STATUS or not isinstance(self.sighting, Known):
+            return ()
+        mine = (pane for pane in self.sighting.value.closing if not pane.dead and pane.input_off)
+        return tuple(pane for pane in mine if pane.own_mark == self.record.id)
+
+    @property
+    def half_done(self) -> bool:
+        """Whether it runs, and a start or a close that was cut off has left something to be put right."""
+        shown = isinstance(self.sighting, Known) and self.sighting.value.pane is not None
+        return self.phase == RUNNING and shown and (self.record.only_begun or bool(self.silenced))
+
 
 def phase_of(record: SessionRecord | None, sighting: Sighting, tree: Tree) -> str:
     """Where a session stands: record x sighting.

@@ -1,4 +1,4 @@
-"""How a session comes to its end, or to rest."""
+"""How a session comes to its end, or to rest, and what puts right what an end that was cut off has left."""
 
 from __future__ import annotations
 
@@ -132,3 +132,15 @@ def pause_of(subject: Subject, desired: Desired, observation: Observation) -> Ac
     after = After(phase=phase, status=PAUSED_STATUS, kill_harness=False)
     reason = why(subject, observation)
     return action_of(RECORD, subject, desired, before_of(view, view.sighting.value), after, reason, observation)
+
+
+def mend_of(subject: Subject, desired: Desired, observation: Observation) -> Action | None:
+    """What puts a running session right that a start or a close which was cut off left half done, or None where it is whole."""
+    view = subject.session
+    if view is None or not view.half_done or not isinstance(view.sighting, Known):
+        return None
+    after = After(phase=RUNNING, status=ACTIVE, pane=LIVE, input="on" if view.silenced else "", kill_harness=False)
+    parts = ["its record does not name its pane"] if view.record.only_begun else []
+    parts += ["a close that was cut off has turned its input off"] if view.silenced else []
+    before = before_of(view, view.sighting.value)
+    return action_of(RECORD, subject, desired, before, after, " and ".join(parts), observation)

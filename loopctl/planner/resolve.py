@@ -126,7 +126,8 @@ def _changes(rule: Rule, subject: Subject) -> bool:
     if wanted == RUN:
         # A paused session is not started again, whatever has become of its pane.
         # A running one may have to be told of what was said.
-        idle = phase == RUNNING and rule.ensure.deliver is None
+        settled = phase == RUNNING and not (subject.session and subject.session.half_done)
+        idle = settled and rule.ensure.deliver is None
         return subject.latest and not idle and not (record and record.status == PAUSED_STATUS)
     if record is None:
         return False

@@ -22,6 +22,7 @@ from loopctl.model.sessions import (
     UNDEAD,
 )
 from loopctl.planner.actions import action_of, before_of
+from loopctl.planner.endings import mend_of
 from loopctl.planner.facts import facts_of
 from loopctl.planner.links import Stays, is_delivered, moved_sessions, served
 from loopctl.planner.resolve import Desired, Resolution
@@ -51,7 +52,7 @@ def start_of(
     """What gives an item its session, or None where it has one or needs none."""
     phase, record = subject.phase, subject.record
     if not subject.latest or phase == RUNNING:
-        return None
+        return mend_of(subject, desired, observation) if subject.latest else None
     if record and record.status == PAUSED_STATUS:
         drift = DRIFT.get(phase or "")
         note = f"{subject.ref} is paused and {drift}: nothing starts it again before `loopctl sessions resume`"

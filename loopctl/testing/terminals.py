@@ -47,11 +47,11 @@ class FakeTerminals:
         return problem
 
     def release(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
-        """Input on again."""
+        """Input on again, and no mark on the pane."""
         found, problem = self._reach("release", socket, server)
         for pane in self._proved(found, panes):
             self._servers.effect("release", pane)
-            pane.input_off = False
+            pane.input_off, pane.own_mark = False, ""
         return problem
 
     def capture(self, socket: str, server: ServerId, panes: Sequence[Pane]) -> Mapping[str, Fact[bytes]]:

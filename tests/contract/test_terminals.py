@@ -270,7 +270,7 @@ def test_a_second_session_on_the_same_panes_hides_nothing(stage: Stage) -> None:
     stage.host.secure(stage.socket, made.server, [ref_of(wanted, made)])
     assert [(p.input_off, p.own_mark) for p in view(stage).panes] == [(True, wanted.id)] * 2
     assert stage.host.release(stage.socket, made.server, [ref_of(wanted, made)]) == ""
-    assert [p.input_off for p in view(stage).panes] == [False] * 2
+    assert [(p.input_off, p.own_mark) for p in view(stage).panes] == [(False, "")] * 2
     stage.end(made.pane)
     stage.host.remove(stage.socket, made.server, [ref_of(wanted, made)])
     wait_until(lambda: view(stage).panes == (), what="both sessions go with their pane")

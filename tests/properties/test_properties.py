@@ -134,7 +134,8 @@ def test_silence_never_closes(scene: Scene, playbook: Playbook) -> None:
 def test_a_pause_touches_nothing_but_the_record(scene: Scene, playbook: Playbook) -> None:
     world = build(scene).world
     plan, outcome = carry_out(world, playbook)
-    paused = {r.action.guard.record_id for r in outcome.results if r.action.verb == RECORD}
+    rests = [r for r in outcome.results if r.action.verb == RECORD and r.action.after.status == PAUSED_STATUS]
+    paused = {r.action.guard.record_id for r in rests}
     assume(paused)
     assert {e.what for e in world.machine.effects if e.owner in paused} == {"record"}
     assert {world.registry.records[id_].status for id_ in paused} == {PAUSED_STATUS}
