@@ -1,0 +1,37 @@
+"""How much is tried, and what is said of it: as a table, and as JSON where FAULTS_REPORT says."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+#: The part of all faults that is tried by `make test`; `make faults` tries all.
+SHARE = 0.12
+
+
+@pytest.fixture
+def share() -> float:
+    return 1.0 if os.environ.get("FAULTS_REPORT") else SHARE
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    report = os.environ.get("FAULTS_REPORT")
+    if not report:
+        return
+    kinds = ("passed", "failed")
+    reports = [report for kind in kinds for report in terminalreporter.stats.get(kind, ()) if report.when == "call"]
+    rows = sorted(value for report in reports for name, value in report.user_properties if name == "faults")
+    terminalreporter.write_line(f"\n{'what was done':<36}{'calls':>8}{'faults':>8}")
+    for name, calls, injected, _ in rows:
+        terminalreporter.write_line(f"{name:<36}{calls:>8}{injected:>8,}")
+    all_calls, all_faults = sum(row[1] for row in rows), sum(row[2] for row in rows)
+    terminalreporter.write_line(f"{'all':<36}{all_calls:>8}{all_faults:>8,}")
+    figures = {name: {"calls": calls, "faults": injected} for name, calls, injected, _ in rows}
+    path = Path(report)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    failed = len(terminalreporter.stats.get("failed", ()))
+    whole = {"scenarios": figures, "calls": all_calls, "faults": all_faults, "failed": failed}
+    path.write_text(json.dumps(whole, indent=2))
