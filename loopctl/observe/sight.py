@@ -161,25 +161,36 @@ def _pane_gone(record: SessionRecord, view: ServerView, marked: list[Pane], tabl
 
 def _nothing_there(record: SessionRecord, view: ServerView, table: ProcessTable) -> Fact[Sighting]:
     """The pane is gone, unless the server that had it still runs behind a socket that was taken away."""
-    server = record.server
-    if server and (view.server is None or server.pid != view.server.pid):
-        row = table.get(server.pid)
-        if row is not None and _may_be(server, row):
-            return Unknown(
-                f"tmux server {server.pid} still runs but cannot be reached at {record.socket}; "
-                f"`kill -USR1 {server.pid}` makes it put its socket back"
-            )
+    if hidden := _hidden_server(record, view, table):
+        return Unknown(
+            f"tmux server {hidden} still runs but cannot be reached at {record.socket}; "
+            f"`kill -USR1 {hidden}` makes it put its socket back"
+        )
     if record.pane and table.alive(record.pane) and not _is_ours(record, table.processes[record.pane.pid]):
         return Unknown(f"identity mismatch: its pane is gone, but process {record.pane} of the record is alive")
     return Known(Sighting(ABSENT_PANE, view.server))
 
 
+def _hidden_server(record: SessionRecord, view: ServerView, table: ProcessTable) -> int:
+    """The number of the server that may have the record's pane and cannot be reached, or 0."""
+    server, answers = record.server, view.server.pid if view.server else 0
+    if server is None:
+        # Its start was cut off: of a server, only the command line tells which socket it was made for.
+        rows = (row for row in table.processes.values() if record.socket in row.argv[1:] and row.id.pid != answers)
+        return next((row.id.pid for row in rows if _is_server(row)), 0)
+    row = table.get(server.pid) if server.pid != answers else None
+    return server.pid if row is not None and _may_be(server, row) else 0
+
+
 def _may_be(server: ServerId, process: ProcessInfo) -> bool:
-    """Whether the process that has the server's number may be that server: not a client, nor a server of another time."""
-    # "tmux: server" on Linux.
-    if not process.name.startswith("tmux") or process.name.endswith("client"):
-        return False
-    return process.started_at is None or abs(process.started_at - server.start) <= _START_SLACK
+    """Whether the process that has the server's number may be that server, and not one of another time."""
+    young = process.started_at is None or abs(process.started_at - server.start) <= _START_SLACK
+    return young and _is_server(process)
+
+
+def _is_server(process: ProcessInfo) -> bool:
+    """Whether a process may be a tmux server: "tmux: server" on Linux, and not a client."""
+    return process.name.startswith("tmux") and not process.name.endswith("client")
 
 
 def _is_ours(record: SessionRecord, process: ProcessInfo) -> bool:

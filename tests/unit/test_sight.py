@@ -105,3 +105,25 @@ def test_a_pid_that_went_to_another_process_is_not_the_agent() -> None:
     agent.pane.late = True
     world.machine.reuse(agent.process.pid)
     assert world.phase(agent) is None
+
+
+@pytest.mark.parametrize("phase", ["running", "exited"])
+def test_a_record_that_was_never_bound_is_not_lost_while_its_server_is_hidden(phase: str) -> None:
+    world = FakeWorld()
+    world.keep_alive()
+    agent = world.session("demo/app#1", phase, server=None, session_id="", pane_id="", pane=None)
+    world.servers.unlink(world.socket)
+    world.servers.open(world.socket, "of another server")
+    sighting = world.view(agent).sighting
+    assert isinstance(sighting, Unknown)
+    assert "cannot be reached" in sighting.reason
+
+
+def test_a_server_of_another_socket_hides_nothing() -> None:
+    world = FakeWorld()
+    agent = world.session("demo/app#1", server=None, session_id="", pane_id="", pane=None)
+    world.servers.stop(world.socket)
+    world.foreign("somebody", socket="/elsewhere")
+    world.servers.unlink("/elsewhere")
+    world.machine.spawn("tmux: client", argv=("tmux", "-S", world.socket))
+    assert world.phase(agent) == "lost"
