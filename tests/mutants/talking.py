@@ -115,4 +115,20 @@ TALKING = (
         ("tests/unit/test_comments.py",),
         "The item would say that its agent has ended while it works.",
     ),
+    Mutant(
+        "a message is claimed twice",
+        "loopctl/adapters/registry_ledger.py",
+        "attempts = attempts + 1, detail = '', at = excluded.at WHERE status = ?\",\n",
+        "attempts = attempts + 1, detail = '', at = excluded.at WHERE status = ? OR 1\",\n",
+        ("tests/contract/test_ledger.py",),
+        "Two at once would tell an agent the same.",
+    ),
+    Mutant(
+        "a cursor goes back",
+        "loopctl/adapters/registry_ledger.py",
+        "SET cursor = max(cursor, excluded.cursor)",
+        "SET cursor = excluded.cursor",
+        ("tests/contract/test_ledger.py",),
+        "What an agent was spared would be told to it after all.",
+    ),
 )
