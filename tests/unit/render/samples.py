@@ -118,7 +118,9 @@ def rich_plan() -> Plan:
         other(
             RECORD, 19, Before("lost", "active", "absent"), After("gone", "closed", "lost", "absent", transcript="kept")
         ),
-        other(COMMENT, 20, Before("running", "active"), After("running", comment="Bye\nfor now", comment_key="running")),
+        other(
+            COMMENT, 20, Before("running", "active"), After("running", comment="Bye\nfor now", comment_key="running")
+        ),
     )
     return Plan(
         created_at=NOW,
