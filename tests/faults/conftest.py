@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-#: The part of all faults that is tried by `make test`; `make faults` tries all.
-SHARE = 0.12
-
 
 @pytest.fixture
-def share() -> float:
-    return 1.0 if os.environ.get("FAULTS_REPORT") else SHARE
+def everything() -> bool:
+    """Whether all faults are tried, as `make faults` does; a sample is else."""
+    return bool(os.environ.get("FAULTS_REPORT"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -25,11 +23,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [report for kind in kinds for report in terminalreporter.stats.get(kind, ()) if report.when == "call"]
     rows = sorted(value for report in reports for name, value in report.user_properties if name == "faults")
     terminalreporter.write_line(f"\n{'what was done':<36}{'calls':>8}{'faults':>8}")
-    for name, calls, injected, _ in rows:
+    for name, calls, injected in rows:
         terminalreporter.write_line(f"{name:<36}{calls:>8}{injected:>8,}")
     all_calls, all_faults = sum(row[1] for row in rows), sum(row[2] for row in rows)
     terminalreporter.write_line(f"{'all':<36}{all_calls:>8}{all_faults:>8,}")
-    figures = {name: {"calls": calls, "faults": injected} for name, calls, injected, _ in rows}
+    figures = {name: {"calls": calls, "faults": injected} for name, calls, injected in rows}
     path = Path(report)
     path.parent.mkdir(parents=True, exist_ok=True)
     failed = len(terminalreporter.stats.get("failed", ()))

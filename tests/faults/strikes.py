@@ -275,7 +275,7 @@ def faults_of(name: str) -> tuple[str, ...]:
 @dataclass
 class Strike:
     """Counts all calls of one run, strikes at the one with the number `at` (from 1; 0: never), and lets somebody `watch` after
-    each."""
+    each. A fault "?3" is one of those that the call can have."""
 
     fake: FakeWorld
     at: int = 0
@@ -325,15 +325,23 @@ class Strike:
     def _kind(self, name: str) -> Kind | None:
         port = name.partition(".")[0]
         if len(self.calls) == self.at:
+            if self.fault.startswith("?"):
+                self.fault = _numbered(name, int(self.fault[1:]))
             if self.fault == KILLED:
                 raise Crash(f"before call {self.at}, {name}")
             self.interrupted = self.fault == INTERRUPTED
             self._down = port if self.fault == DOWN else ""
-            if self.fault in KINDS[name]:
-                return KINDS[name][self.fault]
+            if self.fault != DOWN:
+                return KINDS[name].get(self.fault)
         if self._down == port:
             return next((KINDS[name][kind] for kind in _DOWN if kind in KINDS[name]), None)
         return None
+
+
+def _numbered(name: str, number: int) -> str:
+    """One of the faults of a call of this name, but for an answer that is not true any more: what follows from that is right."""
+    faults = [fault for fault in faults_of(name) if fault != "stale"]
+    return faults[number % len(faults)]
 
 
 def _bound(method: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Callable[[], Any]:
