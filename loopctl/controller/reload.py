@@ -9,7 +9,7 @@ from pathlib import Path
 
 from loopctl.config import Config
 from loopctl.errors import DocumentError, LoopctlError, Problem
-from loopctl.model.rules import Playbook
+from loopctl.model.rules import Playbook, Policy
 from loopctl.ports import World
 
 #: What a running controller stands on: another value needs another controller.
@@ -77,10 +77,17 @@ def keep_fixed(given: Config, running: Config | None) -> Config:
 
 def _changed(old: Loaded, new: Loaded) -> tuple[str, ...]:
     names = [
-        field.name for field in fields(Config) if getattr(old.config, field.name) != getattr(new.config, field.name)
+        f.name for f in fields(Config) if _plain(getattr(old.config, f.name)) != _plain(getattr(new.config, f.name))
     ]
     before = dict(old.playbook.sources)
     return (*names, *(path for path, digest in new.playbook.sources if before.get(path) != digest))
+
+
+def _plain(value: object) -> object:
+    """A value that can be compared: of a template its text."""
+    if not isinstance(value, Policy):
+        return value
+    return replace(value, templates={}), {name: text.source for name, text in value.templates.items()}
 
 
 def _fixed(new: Loaded) -> tuple[str, ...]:

@@ -271,9 +271,10 @@ def close_rule(grace: float | None = None, **ensure: object) -> str:
 
 
 class Saboteur:
-    """Stands before a program on PATH: counts its runs, and kills loopctl (its parent) before or after one of them."""
+    """Stands before a program on PATH: counts its runs, and kills loopctl (its parent) before or after one of them, or sends it
+    another signal."""
 
-    def __init__(self, box: Box, program: str = "tmux") -> None:
+    def __init__(self, box: Box, program: str = "tmux", signum: int = signal.SIGKILL) -> None:
         self.folder = box.folder / f"before-{program}"
         self.folder.mkdir()
         self._count, self._when = self.folder / "count", self.folder / "when"
@@ -281,9 +282,9 @@ class Saboteur:
         script = self.folder / program
         script.write_text(
             f"#!/bin/sh\nn=$(($(cat {self._count}) + 1)); echo $n >{self._count}; when=$(cat {self._when})\n"
-            f'[ "$when" = "before $n" ] && kill -9 $PPID && exit 1\n'
+            f'[ "$when" = "before $n" ] && kill -{signum:d} $PPID{" && exit 1" if signum == signal.SIGKILL else ""}\n'
             f'{real} "$@"; code=$?\n'
-            f'[ "$when" = "after $n" ] && kill -9 $PPID\n'
+            f'[ "$when" = "after $n" ] && kill -{signum:d} $PPID\n'
             "exit $code\n"
         )
         script.chmod(0o755)

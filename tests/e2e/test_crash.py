@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import signal
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,10 +22,13 @@ KILLED = -signal.SIGKILL
 MOST_CALLS = 15
 
 
-def crashed(box: Box, saboteur: Saboteur, book: str, harness_of: list[str]) -> list[str]:
+def crashed(
+    box: Box, saboteur: Saboteur, book: str, harness_of: list[str], codes: frozenset[int] = frozenset({KILLED})
+) -> list[str]:
     """Kill one apply after another, each before or after another run of tmux, each about an item of its own.
 
-    Returns the items that were tried. The last two are of applies that ran to their end, so every place was visited.
+    Returns the items that were tried. The last two are of applies that ran to their end, so every place was visited. `codes` is how
+    one may end that was hit.
     """
     tried = []
     for when in ("before", "after"):
@@ -34,7 +41,7 @@ def crashed(box: Box, saboteur: Saboteur, book: str, harness_of: list[str]) -> l
             if saboteur.count < number:
                 assert done.code == 0, done
                 break
-            assert done.code == KILLED, (when, number, done)
+            assert done.code in codes, (when, number, done)
         else:
             raise AssertionError("it goes on for ever")
     return tried
@@ -80,6 +87,64 @@ def test_a_start_that_is_killed_anywhere_never_leaves_two_panes(box: Box) -> Non
     done = box.run("apply", "close.yml", "-y")
     assert done.code == 0, done
     assert box.processes() == {}
+
+
+def restartable(box: Box, refs: list[str]) -> str:
+    """Their agents have ended by themselves."""
+    box.start(refs)
+    for pid in box.processes():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for row in box.records():
+        box.wait_dead(row["pane_id"])
+    return "start.yml"
+
+
+def reapable(box: Box, refs: list[str]) -> str:
+    """They have ended, and their panes are to go."""
+    box.start(refs)
+    box.items(dict.fromkeys(refs, "closed"))
+    assert box.run("apply", "close.yml", "-y").code == 0
+    rule = {"name": "retained", "match": {"session": {"phase": "retained"}}, "ensure": {"session": "gone"}}
+    limits = {"max_changes": 1000, "max_fraction": 1}
+    return box.playbook("reap.yml", json.dumps([{"name": "reap", "limits": limits, "rules": [rule]}]))
+
+
+def startable(box: Box, refs: list[str]) -> str:
+    box.items(dict.fromkeys(refs, "open"))
+    return "start.yml"
+
+
+def closable(box: Box, refs: list[str]) -> str:
+    box.start(refs)
+    box.items(dict.fromkeys(refs, "closed"))
+    return "close.yml"
+
+
+@pytest.mark.skipif(not os.environ.get("FAULTS_REPORT"), reason="make faults tries it")
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("make", [closable, startable, restartable, reapable])
+def test_a_signal_around_any_run_of_tmux_is_made_good_by_the_next_apply(
+    box: Box, make: Callable[[Box, list[str]], str], signum: signal.Signals, record_property: pytest.RecordProperty
+) -> None:
+    refs = [f"demo/app#{number}" for number in range(1, 31)]
+    book = make(box, refs)
+    codes = frozenset({KILLED}) if signum == signal.SIGKILL else frozenset({0, 1})
+    tried = crashed(box, Saboteur(box, signum=signum), book, refs, codes)
+    record_property("signals", (make.__name__, signum.name, len(tried) - 2))
+    done = box.run("apply", book, "-y")
+    assert done.code == 0, done
+    plan = box.run("plan", book, "--detailed-exitcode")
+    assert plan.code == 0, plan
+    live = box.tmux("list-panes", "-a", "-F", "#{pane_dead} #{@loopctl_ref}").split("\n")
+    alive = sorted(row[2:] for row in live if row.startswith("0 "))
+    runs = make in {startable, restartable}
+    assert alive == (sorted(f"items:{ref}" for ref in refs) if runs else [])
+    open_ones = sorted(row["ref"] for row in box.records() if row["status"] != "closed")
+    assert open_ones == alive
+    for row in box.records():
+        if row["status"] == "closed":
+            assert f"first line of {row['ref']}" in Path(row["transcript"]).read_text()
 
 
 def test_a_pane_that_comes_after_loopctl_was_killed_is_the_only_one(box: Box) -> None:

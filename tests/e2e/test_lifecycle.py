@@ -315,7 +315,8 @@ def test_a_start_that_was_cut_off_for_an_item_opened_again_is_found_by_its_mark(
         "pane_start = NULL WHERE id = ?",
         row["id"],
     )
-    step(box)
+    step(box, "record running -> running")
+    assert box.record(SEEN)["pane_id"] == row["pane_id"]
     assert phases(box) == ["retained", "running"]
     assert len(panes(box)) == 2
     set_item(box, "closed", "agent")

@@ -203,7 +203,7 @@ def test_the_agent_is_born_as_without_a_keeper(one: Contained) -> None:
         one.start("sh", "-c", script, keeper=keeper, name=name)
         one.ended()
         text = Server(one.socket).run("capture-pane", "-p", "-S", "-", "-t", one.pane.pane_id)
-        texts.append(text.partition("Pane is dead")[0])
+        texts.append(text.partition("Pane is dead")[0].rstrip())
     assert "SigBlk" in texts[0]
     assert texts[0] == texts[1]
 
