@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +15,6 @@ from loopctl.model.plain import plain
 #: What SQLite says of a file whose content is wrong; everything else is about access to it.
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 _LONGEST = 300
-_MAGIC = b"SQLite format 3\0"
-_APPLICATION = slice(68, 72)
 
 
 class Untrusted(sqlite3.DatabaseError):
@@ -35,6 +34,8 @@ def prove_sound(path: Path) -> None:
     """
     _check_header(path)
     with closing(sqlite3.connect(f"file:{uri(path)}?mode=ro", uri=True, timeout=10)) as db:
+        if db.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+            raise Untrusted("not a loopctl registry")
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if not 1 <= version <= SCHEMA_VERSION:
             newer = " (a newer loopctl wrote it)" if version > SCHEMA_VERSION else ""
@@ -46,23 +47,29 @@ def prove_sound(path: Path) -> None:
 
 
 def _check_header(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        info = os.fstat(handle)
-        header = os.read(handle, 100)
-    finally:
-        os.close(handle)
+    """What the file itself says, without opening it other than through SQLite: closing a descriptor of one's own would take away
+    the locks that SQLite holds for this process, and another process would then take the log away from under it."""
+    info = path.lstat()
+    if not stat.S_ISREG(info.st_mode):
+        raise Untrusted("not a file")
     if info.st_uid != os.geteuid():
         raise Untrusted(
             f"belongs to another user (uid {info.st_uid})", f"nothing was done; chown {os.geteuid()} {path}"
         )
     if info.st_mode & 0o022:
         raise Untrusted("can be written by others", f"nothing was done; look at what it holds, then chmod 600 {path}")
-    if not header:
+    if not info.st_size:
         raise Untrusted("the file is empty: it was cut short, or is no registry")
-    if not header.startswith(_MAGIC):
-        raise Untrusted("not a loopctl registry, or its beginning is damaged")
-    if int.from_bytes(header[_APPLICATION]) != APPLICATION_ID:
+    # Immutable: nothing is locked, and no log is made beside a stranger's file.
+    with closing(sqlite3.connect(f"file:{uri(path)}?mode=ro&immutable=1", uri=True)) as db:
+        try:
+            (application,) = db.execute("PRAGMA application_id").fetchone()
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_NOTADB:
+                # While its log is written back, the file is whole together with its log only.
+                return
+            raise Untrusted("not a loopctl registry, or its beginning is damaged") from None
+    if application != APPLICATION_ID:
         raise Untrusted("not a loopctl registry")
 
 

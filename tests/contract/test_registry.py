@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -183,3 +185,16 @@ def test_a_writable_registry_is_proved_without_a_record(registry: Registry) -> N
     registry.prove_writable()
     assert registry.all() == ()
     assert registry.identity
+
+
+def test_opening_it_again_leaves_the_locks_of_this_process_alone(tmp_path: Path) -> None:
+    """Closing a descriptor of one's own would drop SQLite's locks: another process would take the log away, and what is written
+    after that would be lost."""
+    (tmp_path / "state").mkdir(mode=0o700)
+    first = SqliteRegistry(tmp_path / "state", now=lambda: datetime.now(UTC))
+    first.prove_writable()
+    second = SqliteRegistry(tmp_path / "state", now=lambda: datetime.now(UTC))
+    assert second.identity == first.identity
+    script = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('SELECT * FROM meta').fetchall(); db.close()"
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "state" / "registry.db")], check=True)
+    assert (tmp_path / "state" / "registry.db-wal").exists()
