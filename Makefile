@@ -3,8 +3,10 @@
 
 PY := .venv/bin/python
 ARGS :=
-# How many inputs make fuzz tries for each reader.
+# How many inputs make fuzz tries for each reader, how many random worlds make worlds, and how long make stress goes on.
 EXAMPLES := 5000
+WORLDS := 5000
+SECONDS := 300
 # An interpreter to build .venv with; found by itself when empty.
 PYTHON :=
 
@@ -12,7 +14,7 @@ PYTHON :=
 unexport $(filter TMUX TMUX_% GH_% GITHUB_% LOOPCTL_% VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONSTARTUP \
 	PIP_USER PIP_TARGET PIP_PREFIX,$(.VARIABLES))
 
-.PHONY: help demo test test-agents check test-tmux-matrix test-gh-matrix bench fuzz mutants coverage golden docs clean setup-run setup-dev
+.PHONY: help demo test test-agents check test-tmux-matrix test-gh-matrix bench fuzz faults worlds stress mutants coverage golden docs clean setup-run setup-dev
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +25,9 @@ help:
 	@echo "make test-tmux-matrix   the tests that drive tmux, on every version that can be built or fetched; test-gh-matrix: of gh"
 	@echo "make bench    the benchmarks, as ratios"
 	@echo "make fuzz     hostile input for everything that reads: EXAMPLES=5000 for each, counted in build/figures/fuzz.json"
+	@echo "make faults   every fault at every call of everything that loopctl does, and signals around every run of tmux; counted too"
+	@echo "make worlds   random worlds, step by step: WORLDS=5000; counted too"
+	@echo "make stress   many loopctls at once on one state folder for SECONDS=300; counted too"
 	@echo "make mutants  deliberate mistakes, each of which the tests must see; ARGS=WORDS makes those with these words in their name"
 	@echo "make coverage which branches of executor, planner and adapters the tests reach; fails under 95 %"
 	@echo "make golden   rewrite the expected plans of tests/cases (then read the diff)"
@@ -59,6 +64,16 @@ fuzz: setup-dev
 		--dist worksteal $(ARGS)
 
 # In a copy of the tree. It takes some seconds for each.
+faults: setup-dev
+	@FAULTS_REPORT=build/figures/faults.json $(PY) -m pytest tests/faults tests/e2e/test_crash.py -n auto --maxprocesses 4 \
+		--dist worksteal $(ARGS)
+
+worlds: setup-dev
+	@WORLDS=$(WORLDS) WORLDS_REPORT=build/figures/worlds.json $(PY) -m pytest tests/properties/test_machine.py $(ARGS)
+
+stress: setup-dev
+	@STRESS_SECONDS=$(SECONDS) STRESS_REPORT=build/figures/stress.json $(PY) -m pytest tests/e2e/test_stress.py $(ARGS)
+
 mutants: setup-dev
 	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m tests.mutants $(ARGS)
 
