@@ -6,7 +6,7 @@ from loopctl.model.facts import Unknown
 from loopctl.model.observed import NOT_ASKED, Observation, Subject
 from loopctl.model.plan import BEGINNINGS, Action, Guard
 from loopctl.model.sessions import ABSENT_PANE, DEAD, LIVE
-from loopctl.planner import agent_elsewhere, guard_of
+from loopctl.planner import agent_elsewhere, guard_of, still_alive
 
 # An agent that ended by itself since the plan has only come nearer to the end state.
 _NEARER = {LIVE: 0, DEAD: 1, ABSENT_PANE: 2}
@@ -29,8 +29,11 @@ _NAMES = {
 
 def doubt(action: Action, subject: Subject, observation: Observation) -> str:
     """Why the subject can no longer be told to be what the plan saw, or ""."""
-    if action.verb in BEGINNINGS and (other := agent_elsewhere(action.ref, observation)):
-        return other
+    if action.verb in BEGINNINGS:
+        # What became of the session itself is compared with the guard.
+        earlier = [other for other in observation.subjects if other.record != subject.record]
+        if other := agent_elsewhere(action.ref, observation) or still_alive(action.ref, earlier):
+            return other
     if action.guard.item_state and isinstance(subject.item, Unknown) and subject.item is not NOT_ASKED:
         return subject.item.reason
     if subject.session and isinstance(subject.session.sighting, Unknown):

@@ -6,6 +6,7 @@ from loopctl.planner.identity import guard_of
 from loopctl.planner.queue import room, running
 from loopctl.planner.resolve import Desired, resolve, undecided
 from loopctl.planner.restarts import ended_by_itself, not_yet
+from loopctl.planner.starts import still_alive
 from loopctl.planner.strays import agent_elsewhere
 from loopctl.planner.workspaces import removable
 
@@ -22,6 +23,7 @@ __all__ = [
     "resolve",
     "room",
     "running",
+    "still_alive",
     "tell",
     "threads_of",
     "undecided",

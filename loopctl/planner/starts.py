@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -57,7 +57,7 @@ def start_of(
         drift = DRIFT.get(phase or "")
         note = f"{subject.ref} is paused and {drift}: nothing starts it again before `loopctl sessions resume`"
         return Stays(subject.ref, note) if drift else None
-    if alive := _still_alive(subject, observation) or agent_elsewhere(subject.ref, observation):
+    if alive := still_alive(subject.ref, observation.subjects) or agent_elsewhere(subject.ref, observation):
         return Held(subject.ref, alive)
     again = ended_by_itself(subject)
     begun = record if record and record.only_begun and not again else None
@@ -121,10 +121,10 @@ def _prompt(desired: Desired, facts: Mapping[str, object], policy: Policy) -> st
     return str(template(facts)) if template else ""
 
 
-def _still_alive(subject: Subject, observation: Observation) -> str:
-    """Why a new agent might be a second one: a closed session of the item, the last or an earlier one, is not proved dead."""
-    for other in observation.subjects:
-        if other.ref == subject.ref and other.session:
+def still_alive(ref: WorkItemRef, subjects: Iterable[Subject]) -> str:
+    """Why a new agent might be a second one: a closed session of the item, the last or an earlier one, is not proved dead. Or ""."""
+    for other in subjects:
+        if other.ref == ref and other.session:
             if other.phase == UNDEAD:
                 return "its session is closed but its agent is alive: end it first"
             if isinstance(other.session.sighting, Unknown):

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from loopctl.model.facts import Fact, Unknown
-from loopctl.model.plan import CHANGED, FAILED, RECORD, Result
+from loopctl.model.plan import CHANGED, FAILED, RECORD, START, Result
+from loopctl.model.sessions import RETAINED
 from loopctl.ports import Started, StartSpec
 from loopctl.testing import FakeWorld
 from tests.unit.playbooks import running
@@ -185,3 +186,18 @@ def test_a_pane_of_ours_that_came_after_all_is_taken_and_no_second_one_made(monk
     assert start(made).status == CHANGED
     assert len(live(made)) == 1
     assert made.plan(running()).actions == ()
+
+
+def test_an_earlier_session_that_somebody_brings_back_to_life_after_the_plan_is_seen() -> None:
+    made = world()
+    older = made.session("demo/app#1", RETAINED, up_for=7200)
+    made.session("demo/app#1", RETAINED)
+    plan = made.plan(running())
+    assert [action.verb for action in plan.actions] == [START]
+    assert older.pane
+    server = made.servers.ensure(made.socket)
+    agent = made.machine.spawn("claude", parent=server.id.pid, mark=older.id, owner=older.id)
+    older.pane.pid, older.pane.dead = agent.id.pid, False
+    outcome = made.apply(plan)
+    assert [held.reason for held in outcome.held] == ["its session is closed but its agent is alive: end it first"]
+    assert [pane for server in made.servers.all for _, pane in server.each() if not pane.dead] == [older.pane]
