@@ -175,7 +175,7 @@ def _exists(pid: int) -> bool:
 
 def _pidfd(pid: int) -> int | None:
     if sys.platform != "linux":
-        return None
+        return None  # pragma: no cover - another operating system
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:

@@ -159,7 +159,7 @@ def _scratch(content: bytes = b"") -> Iterator[IO[bytes]]:
 def _open_scratch() -> IO[bytes]:
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("loopctl"), "w+b")
-    return tempfile.TemporaryFile()
+    return tempfile.TemporaryFile()  # pragma: no cover - another operating system
 
 
 def _all(file: IO[bytes]) -> bytes:
@@ -214,7 +214,7 @@ def _spawn(
         )
 
 
-def _before_exec(mask: _Mask) -> None:
+def _before_exec(mask: _Mask) -> None:  # pragma: no cover - between fork and exec, where nothing is measured
     """In the child: default signals again (sh ignores SIGHUP for background programs, Python ignores SIGXFSZ)."""
     for number in (signal.SIGHUP, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)

@@ -40,15 +40,15 @@ STARTING = (
     Mutant(
         "started beside a pane that is marked for the item",
         "loopctl/planner/starts.py",
-        "    if alive := _still_alive(subject, observation) or agent_elsewhere(subject.ref, observation):\n",
-        "    if alive := _still_alive(subject, observation):\n",
+        "    if alive := still_alive(subject.ref, observation.subjects) or agent_elsewhere(subject.ref, observation):\n",
+        "    if alive := still_alive(subject.ref, observation.subjects):\n",
         ("tests/unit/test_strays.py",),
         "After a lost registry each item would get a second agent.",
     ),
     Mutant(
         "started beside a closed session that is alive",
         "loopctl/planner/starts.py",
-        "    if alive := _still_alive(subject, observation) or agent_elsewhere(subject.ref, observation):\n",
+        "    if alive := still_alive(subject.ref, observation.subjects) or agent_elsewhere(subject.ref, observation):\n",
         "    if alive := agent_elsewhere(subject.ref, observation):\n",
         ("tests/unit/test_guard.py", "tests/unit/test_lifecycle.py"),
         "A reopened item would get a second agent beside one that nobody could end.",
