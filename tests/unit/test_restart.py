@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from loopctl.model.facts import Fact, Unknown
 from loopctl.model.plan import CHANGED, FAILED, RESUME, START, Action, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import (
@@ -22,6 +24,7 @@ from loopctl.model.sessions import (
     RUNNING,
     SessionRecord,
 )
+from loopctl.ports import Started, StartSpec
 from loopctl.run import apply_plan
 from loopctl.testing import Crash, FakeWorld, SimRecord
 from tests.unit.playbooks import running
@@ -230,3 +233,23 @@ def test_the_next_agent_knows_what_the_last_one_was_told() -> None:
     new = records(made)[1].id
     assert [delivery.id for delivery in talk.deliveries[new]] == ["c1"]
     assert talk.cursors[new] == talk.cursors[old.id]
+
+
+def test_a_pane_that_comes_late_is_not_taken_for_a_conversation_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = world()
+    really = made.terminals.start
+
+    def late(socket: str, specs: Sequence[StartSpec]) -> Mapping[str, Fact[Started]]:
+        made.machine.later(0.1, lambda: really(socket, specs) and None)
+        return {spec.id: Unknown("tmux did not answer in time") for spec in specs}
+
+    monkeypatch.setattr(made.terminals, "start", late)
+    (result,) = made.apply(made.plan(running())).results
+    assert (result.status, result.detail) == (FAILED, "tmux did not answer in time")
+    monkeypatch.setattr(made.terminals, "start", really)
+    made.machine.advance(1)
+    made.apply(made.plan(running()))
+    before, after = records(made)
+    assert (after.status, after.resumes) == ("active", before.id)
+    assert live(made) == [after.id]
+    assert (made.plan(running()).actions, made.plan(running()).held) == ((), ())
