@@ -67,11 +67,11 @@ def lost(answer: Callable[[Call], Any]) -> Kind:
     return do
 
 
-def comes_late(answer: Callable[[Call], Any]) -> Kind:
+def comes_late(answer: Callable[[Call], Any], seconds: float) -> Kind:
     """It is not done when the answer fails to come, but a moment later: the program that was called goes on."""
 
     def do(call: Call) -> Any:
-        call.fake.machine.later(1.0, lambda: call.real() and None)
+        call.fake.machine.later(seconds, lambda: call.real() and None)
         return answer(call)
 
     return do
@@ -181,7 +181,8 @@ KINDS: dict[str, dict[str, Kind]] = {
         "unknown": each(Unknown(WORDS), 1, lambda spec: spec.id),
         "hang": hangs(each(Unknown(WORDS), 1, lambda spec: spec.id)),
         "lost": lost(each(Unknown(WORDS), 1, lambda spec: spec.id)),
-        "late": comes_late(each(Unknown(WORDS), 1, lambda spec: spec.id)),
+        "soon": comes_late(each(Unknown(WORDS), 1, lambda spec: spec.id), 0.01),
+        "late": comes_late(each(Unknown(WORDS), 1, lambda spec: spec.id), 1.0),
         "omits": says(lambda _: {}),
         "then-ends": then_ends,
     },

@@ -334,7 +334,10 @@ class AnyWorld(RuleBasedStateMachine):
         # What has no pane any more cannot be rebuilt; the rest can, where tmux answers.
         if self.revived or not reachable or {p.owner for p in panes} != set(self.fake.registry.records):
             return
+        # A dead pane without input is taken for that of a closed session; what lives on then makes it undead.
+        self.watch.closed |= {pane.owner for pane in panes if pane.dead and pane.input_off}
         self.fake.registry.records.clear()
+        self.statuses.clear()
         self._loopctl(lambda world: restore(survey(self.fake.socket, world), world))
 
     # --- what was promised
@@ -395,6 +398,9 @@ class AnyWorld(RuleBasedStateMachine):
         for item in self.fake.provider.items.values():
             mine = [r for r in self.fake.registry.records.values() if r.ref == item.ref]
             open_ones = [r for r in mine if r.status != CLOSED_STATUS]
+            if self.revived & {r.id for r in mine}:
+                # No rule of an open item ends what a person brought back to life beside its agent.
+                continue
             paused = any(r.status == PAUSED_STATUS for r in open_ones)
             if item.ref in held or item.state != OPEN or paused or not ("loop" in item.labels or mine):
                 continue
