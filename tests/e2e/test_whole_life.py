@@ -74,12 +74,15 @@ def test_from_birth_to_grave(box: Box, fake_github: FakeGitHub) -> None:
     step(box, "close changed", "comment changed")
     assert phases(box) == ["retained"]
 
+    # Opened again: a new session in a pane of its own. The record of the old one is as it was.
     fake_github.change(REPO, 7, state="OPEN")
+    ended = box.record(PULL)
     step(box, "start changed", "comment changed")
     box.wait_ready([PULL])
     second = box.record(PULL)
     assert (second["id"] != first["id"], second["pane_id"] != first["pane_id"]) == (True, True)
     assert phases(box) == ["retained", "running"]
+    assert box.records()[0] == ended
 
     fake_github.change(REPO, 7, state="MERGED")
     step(box, "close changed", "comment changed")
@@ -89,6 +92,8 @@ def test_from_birth_to_grave(box: Box, fake_github: FakeGitHub) -> None:
     step(box, "reap changed", "reap changed")
     assert phases(box) == ["gone", "gone"]
     assert box.processes() == {}
+    assert len(box.events("session.reaped")) == 2
+    assert all(Path(row["transcript"]).is_file() for row in box.records())
     assert [event["author"] for event in box.events("delivery.sent")] == ["alice"]
     ours = [remark.body for remark in fake_github.remarks(REPO, 7) if remark.body.startswith("<!-- loopctl:")]
     assert len(ours) == 4

@@ -325,9 +325,9 @@ _CLOSING = (
 )
 
 
-def _rule(seed: str) -> Rule:
+def _rule(seed: str, wanted: str = "") -> Rule:
     chance = Random(seed)
-    wanted = chance.choice((RETAIN,) * 6 + (REMOVE,) * 5 + (RUN, RUN, PAUSE))
+    wanted = wanted or chance.choice((RETAIN,) * 6 + (REMOVE,) * 5 + (RUN, RUN, PAUSE))
     ending = wanted not in {RUN, PAUSE}
     states = (OPEN, CLOSED) if wanted == PAUSE and chance.random() < 0.5 else (OPEN,)
     item = chance.choice(_CLOSING) if ending else ItemMatch(state=states, labels=chance.choice(((), ("loop",))))
@@ -358,6 +358,10 @@ def _playbook(drawn: list[Rule]) -> Playbook:
 
 
 playbooks = _seeds(4).map(lambda seeds: _playbook([_rule(seed) for seed in seeds]))
+#: Those whose first rule pauses.
+pausing_playbooks = _seeds(4).map(
+    lambda seeds: _playbook([_rule(seed, "" if n else PAUSE) for n, seed in enumerate(seeds)])
+)
 
 
 def is_known(item: Item, session: Session) -> bool:

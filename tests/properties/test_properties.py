@@ -22,7 +22,18 @@ from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Playbook, Position
 from loopctl.model.sessions import ACTIVE, CLOSED_STATUS, PAUSED_STATUS, Pane, ServerId
 from loopctl.testing import Crash, FakeWorld, SimPane, SimRecord
-from tests.properties.scenes import Built, Scene, build, is_hard, is_known, leaves_nothing, may_end, playbooks, scenes
+from tests.properties.scenes import (
+    Built,
+    Scene,
+    build,
+    is_hard,
+    is_known,
+    leaves_nothing,
+    may_end,
+    pausing_playbooks,
+    playbooks,
+    scenes,
+)
 
 ANY_NUMBER = 1000
 
@@ -130,7 +141,7 @@ def test_silence_never_closes(scene: Scene, playbook: Playbook) -> None:
 
 
 @many
-@given(scenes(), playbooks)
+@given(scenes(), pausing_playbooks)
 def test_a_pause_touches_nothing_but_the_record(scene: Scene, playbook: Playbook) -> None:
     world = build(scene).world
     plan, outcome = carry_out(world, playbook)

@@ -180,14 +180,16 @@ def test_a_server_that_undoes_what_is_asked_keeps_its_agent(theirs: Server, worl
     assert phase(world) == RUNNING
 
 
-def test_a_hook_that_takes_the_dead_pane_away_is_told(theirs: Server, world: World) -> None:
+def test_a_hook_that_takes_the_dead_pane_away_is_no_failure(theirs: Server, world: World) -> None:
+    """It may come before the last look of the close or after it. The session has ended, and nothing is left to do."""
     take_over(TakeOver(REF, "claude", theirs.socket, "", pane="%1"), world)
     configure(theirs, "set-hook -g pane-died 'kill-pane -t %1'")
     items_of(world)[str(REF)] = "closed"
     (result,) = apply_plan(plan_once(one_rule(), world), world).results
-    assert (result.status, "its pane vanished meanwhile" in result.detail) == (CHANGED, True), result
+    assert result.status == CHANGED, result
+    # A server whose SIGCHLD was lost runs the hook as soon as it collects its children.
+    wait_until(lambda: (theirs.run("run-shell", "true"), theirs.marks())[1] == {"%0": ""}, what="the hook was run")
     assert phase(world) == GONE
-    assert theirs.marks() == {"%0": ""}
     assert plan_once(one_rule(), world).actions == ()
 
 
