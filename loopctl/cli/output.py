@@ -27,6 +27,13 @@ def say(text: str) -> None:
     _write(sys.stderr, text + "\n")
 
 
+def say_at_once(text: str) -> None:
+    """Tell a person something from inside a signal handler: past the buffers of sys.stderr, which refuse whoever comes in
+    the middle of another write with a RuntimeError."""
+    with suppress(OSError, ValueError):
+        os.write(sys.stderr.fileno(), f"{text}\n".encode("ascii", "backslashreplace"))
+
+
 def lost_output() -> bool:
     """Whether something that was to be printed could not be: a full disk, not a reader that went away."""
     return bool(_LOST)
@@ -70,6 +77,11 @@ class Progress:
             self._shown = True
         else:
             say(f"{text} ...")
+
+    def interrupt(self, text: str) -> None:
+        """Put another line in its place, from inside a signal handler."""
+        say_at_once(f"\r\x1b[K{text}" if self._shown else text)
+        self._shown = False
 
     def clear(self) -> None:
         """Take the line away again."""

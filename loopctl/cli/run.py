@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from loopctl.cli.options import config_option, no_empty_words, seconds, tags_of
+from loopctl.cli.output import say, say_at_once
 from loopctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ def run(
     from loopctl.cli.wiring import Stop, controller_lock
     from loopctl.controller.reload import Reloader
 
-    log, stop = _log(), Stop()
-    with _signals(stop, log) as wakeup:
+    log, stop = _log(say), Stop()
+    with _signals(stop, _log(say_at_once)) as wakeup:
         reloader = Reloader(lambda keep: load(options, keep, stop, log))
         given = reloader.loaded.config
         if given.warnings:
@@ -165,11 +166,10 @@ def _is_loopback(host: str) -> bool:
     return host == "localhost"
 
 
-def _log() -> Log:
-    from loopctl.cli.output import say
+def _log(write: Callable[[str], object]) -> Log:
     from loopctl.controller.log import Log
 
-    return Log(say, lambda: datetime.now(UTC), as_json=not sys.stderr.isatty())
+    return Log(write, lambda: datetime.now(UTC), as_json=not sys.stderr.isatty())
 
 
 @contextmanager
@@ -216,7 +216,8 @@ def receiver_settings(loaded: Loaded, insecure: bool) -> Callable[[Config], Mapp
 
 @contextmanager
 def _signals(stop: Stop, log: Log) -> Iterator[int]:
-    """SIGINT and SIGTERM ask for an orderly stop. Gives a descriptor that they make readable."""
+    """SIGINT and SIGTERM ask for an orderly stop, and `log` says so from inside their handler. Gives a descriptor that they
+    make readable."""
     reading, writing = os.pipe()
     for descriptor in (reading, writing):
         os.set_blocking(descriptor, False)

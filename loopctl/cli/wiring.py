@@ -122,8 +122,7 @@ class Setup:
 
         def ask(signum: int, frame: FrameType | None) -> None:
             if not self.stop.asked:
-                self.progress.clear()
-                say("stopping after the step in hand ...")
+                self.progress.interrupt("stopping after the step in hand ...")
             self.stop.asked = True
 
         before = {signum: signal.signal(signum, ask) for signum in (signal.SIGINT, signal.SIGTERM)}
