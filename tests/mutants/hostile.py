@@ -117,4 +117,20 @@ HOSTILE = (
         ("tests/unit/test_transcripts.py",),
         "What stands under the transcript's name would be replaced, whatever it is.",
     ),
+    Mutant(
+        "what a program calls itself makes panes",
+        "loopctl/adapters/tmux_format.py",
+        '_COMMAND = "s/[^ -z]/_/:',
+        '_COMMAND = "s/[^ -~\\n]/_/:',
+        ("tests/tmux/test_free_text.py",),
+        "A line break in argv[0] would show a pane that is not there.",
+    ),
+    Mutant(
+        "a word on a screen is taken for another server",
+        "loopctl/adapters/tmux.py",
+        'another = f"loopctl-another-server-{secrets.token_hex(16)}"',
+        'another = "loopctl-another-server"',
+        ("tests/tmux/test_free_text.py",),
+        "An agent that prints the word could never be closed.",
+    ),
 )
