@@ -60,15 +60,13 @@ def status(config: str | None, form: str) -> int:
 
 def _read(path: Path) -> Snapshot:
     """What the controller wrote last; nothing where that is not there, or not what a controller writes."""
-    from loopctl.controller.status import health
+    from loopctl.controller.status import is_snapshot
 
     try:
-        snapshot = json.loads(path.read_text(encoding="utf-8"))
-        health(snapshot, datetime.now(UTC))
-        _text("", "", "", snapshot)
-    except (OSError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        snapshot: object = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
-    return snapshot if isinstance(snapshot, dict) else {}
+    return snapshot if isinstance(snapshot, dict) and is_snapshot(snapshot) else {}
 
 
 def _text(state: str, why: str, holder: str, snapshot: Snapshot) -> str:

@@ -109,6 +109,45 @@ def summary(cycle: Cycle) -> dict[str, Any]:
     }
 
 
+_NUMBER, _TEXT = (int, float), (str, type(None))
+_FIELDS: Mapping[str, tuple[type, ...]] = {
+    "pid": (int,),
+    "interval_seconds": _NUMBER,
+    "queue_depth": (int,),
+    "playbooks": (list,),
+    "last_cycle": (dict,),
+    "sessions": (dict,),
+    "held": (dict,),
+}
+_LAST: Mapping[str, tuple[type, ...]] = {"error": _TEXT, "refused": _TEXT, "problems": (list, type(None))}
+_TIMES = ("started_at", "turned_at", "good_at")
+_LONGEST_INTERVAL = 1e9
+
+
+def is_snapshot(data: object) -> bool:
+    """Whether what was read from a file is what a controller writes there, so far as it is looked at."""
+    if not isinstance(data, dict):
+        return False
+    last = data.get("last_cycle")
+    mine = [(data, _FIELDS), *([(last, _LAST)] if isinstance(last, dict) else [])]
+    if not all(isinstance(of[name], kinds) for of, fields in mine for name, kinds in fields.items() if name in of):
+        return False
+    texts = (*data.get("playbooks", ()), *((last or {}).get("problems") or ()))
+    interval = data.get("interval_seconds", 0)
+    return (
+        all(isinstance(text, str) for text in texts)
+        and 0 <= interval <= _LONGEST_INTERVAL
+        and all(_is_time(data.get(name)) for name in _TIMES)
+    )
+
+
+def _is_time(value: object) -> bool:
+    try:
+        return value is None or (isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None)
+    except ValueError:
+        return False
+
+
 def health(snapshot: Snapshot, now: datetime) -> tuple[str, str]:
     """How a controller is (ok, degraded, stalled, starting), and one sentence of it.
 

@@ -45,8 +45,8 @@ class Subject:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is known to have something that could be ended."""
-        return self.phase in {RUNNING, PAUSED, UNDEAD}
+        """Whether it is known to have something that could be ended: its agent, or what that left behind."""
+        return self.phase in {RUNNING, PAUSED, UNDEAD} or bool(self.session and self.session.tree.members)
 
 
 @dataclass(frozen=True, slots=True)

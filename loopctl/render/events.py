@@ -14,7 +14,7 @@ _COLORS = {"warning": "33", "error": "31"}
 
 def event_text(event: Mapping[str, object], view: View) -> str:
     """`time  event  item  name=value ...`, with the level where it is not info."""
-    level = str(event.get("level", "info"))
+    level = shown(str(event.get("level", "info")))
     name = shown(str(event.get("event", "")))
     color = _COLORS.get(level) if view.color else None
     fields = [f"{key}={_value(value)}" for key, value in event.items() if key not in _HEAD]

@@ -78,3 +78,22 @@ def test_to_say_yes_raises_no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert world.machine.effects == []
     assert apply.main([str(book), "-y", "--max-changes", "3"], standalone_mode=False) == 0
     assert world.machine.effects != []
+
+
+@pytest.mark.parametrize(("fraction", "passes"), [(1.0, True), (0.5, False)])
+def test_what_a_lost_agent_left_behind_counts_on_both_sides(fraction: float, passes: bool) -> None:
+    """Its pane is gone and a helper of it lives: to end that is an ending, of a session that could be ended."""
+    world = FakeWorld()
+    for n in range(1, 5):
+        world.item(f"demo/app#{n}", "closed")
+        made = world.session(f"demo/app#{n}")
+        world.machine.spawn("helper", parent=1, mark=made.id, owner=made.id)
+        assert made.pane
+        world.servers.drop(made.pane)
+    plan = world.plan(ending(limits=Limits(100, fraction)))
+    assert [scope.running for scope in plan.plays] == [4]
+    if passes:
+        assert world.apply(plan).summary["changed"] == 4
+    else:
+        with pytest.raises(RefusedError, match=r"4 of 4 running sessions would end \(100%\)"):
+            world.apply(plan)

@@ -11,7 +11,7 @@ from loopctl.controller import metrics
 from loopctl.controller.cycle import Cost, Cycle
 from loopctl.controller.log import ERROR, INFO, WARNING, Log
 from loopctl.controller.queue import Work
-from loopctl.controller.status import Tally, health, reason_class, stamp
+from loopctl.controller.status import Tally, health, is_snapshot, reason_class, stamp
 from loopctl.testing import FakeWorld
 from tests.unit.controller.desk import Desk
 from tests.unit.playbooks import ending
@@ -46,6 +46,40 @@ def test_what_is_wrong_is_said() -> None:
     words = health(snapshot(**last, last_cycle={"refused": "over its limits"}), NOW)[1]
     assert "over its limits" in words
     assert "300 s ago" in words
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"last_cycle": {"problems": 5}},
+        {"last_cycle": {"problems": [5]}},
+        {"last_cycle": {"error": ["x"]}},
+        {"last_cycle": []},
+        {"playbooks": "p.yml"},
+        {"playbooks": [None]},
+        {"interval_seconds": "60"},
+        {"interval_seconds": 10**400},
+        {"interval_seconds": float("nan")},
+        {"turned_at": "yesterday"},
+        {"turned_at": "2026-07-25T10:00:00"},
+        {"good_at": 5},
+        {"held": None},
+    ],
+)
+def test_a_file_of_another_shape_is_no_snapshot(fields: dict[str, Any]) -> None:
+    assert not is_snapshot(snapshot(**fields))
+
+
+def test_what_a_controller_writes_is_a_snapshot() -> None:
+    world = FakeWorld()
+    world.item("demo/app#1", silent="GitHub: Bad Gateway (HTTP 502)")
+    world.session("demo/app#1")
+    desk = Desk(world, ending())
+    desk.run(200)
+    assert desk.snapshots
+    for made in desk.snapshots:
+        assert is_snapshot(json.loads(json.dumps(made))), made
+    assert not is_snapshot([])
 
 
 def test_reasons_are_counted_by_kind() -> None:

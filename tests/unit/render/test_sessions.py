@@ -95,3 +95,9 @@ def test_an_event_is_one_line() -> None:
     assert text.endswith(" n=3\n")
     assert "ghp_EXAMPLE" not in text
     assert event_text(event, View(color=True)).count("\x1b") == 2
+
+
+def test_no_field_of_an_event_steers_the_terminal() -> None:
+    hostile = "\x1b[31m\ud800\u202e"
+    event = {name: hostile for name in ("ts", "event", "level", "ref", "reason")}
+    assert not {"\x1b", "\ud800", "\u202e"} & set(event_text(event, View()))
