@@ -99,5 +99,5 @@ def test_an_event_is_one_line() -> None:
 
 def test_no_field_of_an_event_steers_the_terminal() -> None:
     hostile = "\x1b[31m\ud800\u202e"
-    event = {name: hostile for name in ("ts", "event", "level", "ref", "reason")}
+    event = dict.fromkeys(("ts", "event", "level", "ref", "reason"), hostile)
     assert not {"\x1b", "\ud800", "\u202e"} & set(event_text(event, View()))
