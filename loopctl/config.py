@@ -12,6 +12,7 @@ from typing import Any
 from loopctl.errors import DocumentError
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Expression, Policy
+from loopctl.model.text import cut
 from loopctl.playbook.document import Document, load_document
 from loopctl.playbook.schema import ignored_keys, schema, validate
 from loopctl.playbook.templates import compile_template
@@ -373,7 +374,7 @@ def _webhook(value: Mapping[str, Any]) -> Webhook:
 def _socket(document: Document, tmux: Mapping[str, Any], root: Path, paths: _Paths) -> str:
     path = str(paths.absolute(tmux["socket"]) if "socket" in tmux else root / "tmux.sock")
     if len(path.encode()) > _MAX_SOCKET:
-        message = f"the path of the tmux socket is longer than {_MAX_SOCKET} bytes: {path}"
+        message = f"the path of the tmux socket is longer than {_MAX_SOCKET} bytes: {cut(path, 200)}"
         where = ("tmux", "socket") if "socket" in tmux else ("state", "root")
         raise DocumentError([document.problem(where, message, "set tmux.socket to a shorter path")])
     return path

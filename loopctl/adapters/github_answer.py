@@ -76,7 +76,7 @@ def _page(connection: Node, want: Want, host: str, name: str) -> Page:
         return Page(items, None)
     if more is True and isinstance(cursor, str) and cursor != want.after and items:
         return Page(items, replace(want, after=cursor, seen=seen))
-    msg = f"cut at {seen} of {total}"
+    msg = f"cut at {seen} of {total if isinstance(total, int) else 'an unknown number'}"
     raise Unexpected(msg)
 
 

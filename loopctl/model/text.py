@@ -25,3 +25,8 @@ def plural(count: int, noun: str) -> str:
     """`1 process`, `4 processes`."""
     ending = "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
     return f"{count} {noun if count == 1 else noun + ending}"
+
+
+def cut(text: str, width: int) -> str:
+    """At most `width` characters, with `...` where something is missing; 0 leaves the text whole."""
+    return text if not width or len(text) <= width else text[: max(0, width - 3)].rstrip() + "..."

@@ -66,8 +66,8 @@ def end_of(
         input="off" if ending.pane in {DEAD, LIVE} else "",
         kill_harness=kill or remove,
         grace=_grace(desired, view.record.harness, policy),
-        # What a retained pane shows was written down when it was closed.
-        transcript="" if ending.verb == REAP and view.record.transcript else desired.ensure.transcript or KEPT,
+        # Also of a retained pane, which somebody may have brought back since: it is the last time that anybody sees it.
+        transcript=desired.ensure.transcript or KEPT,
         workspace=checkout.after,
         force=bool(desired.ensure.force and checkout.goes),
     )

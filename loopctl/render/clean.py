@@ -6,6 +6,7 @@ import re
 
 from loopctl.model.plain import plain
 from loopctl.model.secrets import mask
+from loopctl.model.text import cut
 
 __all__ = ["clean", "cut", "encodable", "mask", "shown"]
 
@@ -20,11 +21,6 @@ def clean(text: str, width: int = 0) -> str:
     """
     line = _SPACES.sub(" ", plain(text))
     return cut(line.replace("##[", "# #[").strip(), width)
-
-
-def cut(text: str, width: int) -> str:
-    """At most `width` characters, with `...` where something is missing; 0 leaves the text whole."""
-    return text if not width or len(text) <= width else text[: max(0, width - 3)].rstrip() + "..."
 
 
 def shown(text: str, width: int = 0) -> str:

@@ -37,6 +37,8 @@ BOOKS: dict[str, Playbook] = {
 }
 #: At most so many times is the world given time to come to rest, and so long each time (seconds).
 ROUNDS, WAIT = 12, 900.0
+#: How long loopctl takes until it looks (seconds).
+START = 0.4
 
 #: What was tried, over all worlds of this process.
 TRIED: Counter[str] = Counter()
@@ -223,6 +225,8 @@ class AnyWorld(RuleBasedStateMachine):
 
     def _loopctl(self, what: Callable[[World], object], at: int = 0, fault: str = "") -> None:
         """Run it, with or without a fault; what it closes in this run was known to have ended."""
+        # To start it takes a while. A tmux that an earlier run had called does what it does late in this run or the next two.
+        self.fake.machine.advance(START)
         ended_items = {r for r, i in self.fake.provider.items.items() if i.state in {CLOSED, MERGED}}
         known = ended_items - set(self.fake.provider.silent) if not self.fake.provider.down else set()
         running = {pane.owner for pane in self._panes(dead=False)}

@@ -241,6 +241,11 @@ def page(answer: object, want: Want | None = None) -> Page | Unknown:
 OPEN = node(state="OPEN", stateReason=None, closedAt=None)
 
 
+def test_what_github_repeats_is_not_repeated() -> None:
+    found = page(connection(OPEN, total={"nodes": ["x" * 5000]}))
+    assert found == Unknown("GitHub: listing of octo/app: cut at 1 of an unknown number")
+
+
 @pytest.mark.parametrize(
     "answer",
     [

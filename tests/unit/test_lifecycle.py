@@ -170,7 +170,18 @@ def test_a_retained_pane_goes_when_its_time_has_come_and_no_source_is_asked() ->
     assert world.phase(made) == "gone"
     assert b"says hello" in world.transcripts.load(world.record(made))
     assert world.provider.asked() == ()
-    assert {e.what for e in world.machine.effects} == {"secure", "remove", "record"}
+    assert {e.what for e in world.machine.effects} == {"secure", "save", "remove", "record"}
+
+
+def test_what_came_into_a_retained_pane_since_its_close_is_kept_when_it_goes() -> None:
+    """A person may have brought its program back for a while."""
+    world = FakeWorld()
+    (made,) = retained(world, [1])
+    world.transcripts.save(world.record(made), b"claude says hello\n")
+    assert made.pane
+    made.pane.text += b"and this came later\n"
+    assert gone(world, keep(0)) == [1]
+    assert b"and this came later" in world.transcripts.load(world.record(made))
 
 
 @pytest.mark.parametrize(("count", "expected"), [(1, [1, 3, 4]), (2, [3, 4]), (3, [4]), (4, []), (9, [])])
