@@ -18,6 +18,7 @@ from uuid import uuid4
 import pytest
 
 from loopctl.adapters import processes, registry_lock, worktrees
+from loopctl.adapters import tmux as tmux_adapter
 from loopctl.adapters.harnesses import CommandHarness
 from loopctl.adapters.harnesses_health import health
 from loopctl.adapters.registry import SqliteRegistry
@@ -30,7 +31,7 @@ from loopctl.errors import RefusedError, StateError
 from loopctl.model.facts import REFUSED, Known, Unknown
 from loopctl.model.health import GOOD, WARN
 from loopctl.model.refs import WorkItemRef
-from loopctl.model.sessions import ServerId, SessionRecord
+from loopctl.model.sessions import Pane, ServerId, SessionRecord
 from loopctl.ports import PaneRef, StartSpec
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -233,3 +234,18 @@ def test_where_there_is_no_handle_of_a_process_its_identity_is_compared_all_the_
             assert machine.wait([row.id], 20.0) == frozenset()
         finally:
             child.kill()
+
+
+def test_panes_with_much_text_are_captured_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes back of one call fits into memory."""
+    monkeypatch.setattr(tmux_adapter, "_CAPTURE_BYTES", 100)
+    small, large = (
+        Pane("$1", "@1", id_, 7, dead=False, session="s", width=width, height=4)
+        for id_, width in (("%1", 9), ("%2", 99))
+    )
+    assert [[p.pane_id for p in batch] for batch in tmux_adapter._batches([small, small, large, small])] == [
+        ["%1", "%1"],
+        ["%2"],
+        ["%1"],
+    ]
+    assert list(tmux_adapter._batches([])) == []

@@ -11,6 +11,8 @@ from loopctl.executor.pause import pause
 from loopctl.model.plan import CHANGED, FAILED, STALE, Result
 from loopctl.model.rules import PAUSE, REMOVE
 from loopctl.testing import FakeWorld, SimRecord
+from tests.faults.stages import POLICY, book, ended
+from tests.faults.stages import opened as opens
 from tests.unit.playbooks import ending, running
 
 
@@ -132,3 +134,55 @@ def test_an_interrupt_after_the_old_agent_was_cleared_away_starts_none() -> None
     world.interrupt_after = None
     assert [r.status for r in world.apply(world.plan(running())).results] == [CHANGED]
     assert [r.resumes for r in world.registry.records.values() if r.status == "active"] == [old.id]
+
+
+BEFORE = "interrupted before it began"
+
+
+def test_an_interrupt_between_a_close_and_a_start_starts_nobody() -> None:
+    both = book(opens(), ended())
+    said = set()
+    for effects in range(8):
+        world = FakeWorld(policy=POLICY)
+        world.item("demo/app#1", "closed")
+        made = world.session("demo/app#1")
+        world.item("demo/app#2", labels=("loop",))
+        plan = world.plan(both)
+        world.interrupt_after = effects
+        begun = {r.action.ref.number: r for r in world.apply(plan).results}.get(2)
+        said.add(begun.detail if begun else "")
+        started = begun is not None and begun.status == CHANGED
+        assert ({2} <= {r.ref.number for r in world.registry.records.values()}) == started
+        world.interrupt_after = None
+        world.apply(world.plan(both))
+        assert world.phase(made) == "retained"
+        assert world.plan(both).actions == ()
+    assert BEFORE in said
+
+
+def test_an_interrupt_anywhere_in_a_resume_leaves_one_agent_or_none() -> None:
+    said = set()
+    for effects in range(8):
+        world = opened()
+        world.session("demo/app#1", "exited")
+        plan = world.plan(running())
+        world.interrupt_after = effects
+        said |= {r.detail for r in world.apply(plan).results}
+        world.interrupt_after = None
+        world.apply(world.plan(running()))
+        assert world.plan(running()).actions == ()
+        assert sum(not pane.dead for server in world.servers.all for _, pane in server.each() if pane.owner) == 1
+    assert BEFORE in said
+
+
+def test_no_agent_is_started_while_an_earlier_one_of_the_item_cannot_be_seen() -> None:
+    world = opened()
+    old = world.session("demo/app#1", "retained", socket="/run/loopctl/other.sock")
+    server = world.servers.at("/run/loopctl/other.sock")
+    assert server
+    server.hangs = True
+    plan = world.plan(running())
+    assert plan.actions == ()
+    (held,) = plan.held
+    assert "tmux did not answer" in held.reason
+    assert world.record(old).status == "closed"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from loopctl.errors import StateError
+from loopctl.executor import close_transcripts
 from loopctl.model.facts import Fact
 from loopctl.model.plan import CHANGED, FAILED, Outcome, Result
 from loopctl.model.rules import REMOVE
@@ -204,3 +205,26 @@ def test_closing_one_item_touches_no_other() -> None:
     close(world)
     assert {effect.owner for effect in world.machine.effects} == {next(iter(world.registry.records))}
     assert world.phase(other) == "running"
+
+
+def test_many_transcripts_are_saved_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their texts are never all in memory."""
+    monkeypatch.setattr(close_transcripts, "_GROUP_BYTES", 1)
+    world = FakeWorld()
+    made = []
+    for number in range(1, 4):
+        world.item(f"demo/app#{number}", "closed")
+        made.append(world.session(f"demo/app#{number}"))
+    world.apply(world.plan(ending()))
+    assert all(b"says hello" in world.transcripts.load(world.record(one)) for one in made)
+    assert world.faults.calls.count("terminals.capture") == 6
+
+
+def test_an_undead_session_that_nobody_is_to_end_is_left_as_it_is() -> None:
+    world = FakeWorld()
+    world.item("demo/app#1", "closed")
+    made = world.session("demo/app#1", "undead")
+    assert made.pane
+    made.pane.input_off, made.pane.remain_on_exit = True, "on"
+    assert world.plan(ending(kill_harness=False)).actions == ()
+    assert [action.verb for action in world.plan(ending()).actions] == ["close"]

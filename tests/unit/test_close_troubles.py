@@ -10,6 +10,7 @@ import pytest
 from loopctl.model.plan import CHANGED, FAILED, Result
 from loopctl.model.rules import REMOVE
 from loopctl.testing import STUBBORN, FakeWorld, SimPane, SimRecord
+from loopctl.testing.machine import Habit
 from tests.unit.playbooks import ending
 
 Meanwhile = Callable[[object, str, Callable[[], object]], None]
@@ -154,3 +155,27 @@ def test_a_record_that_keeps_changing_is_said_and_one_that_changed_once_is_close
     monkeypatch.setattr(world.registry, "replace_all", late)
     assert apply(world).detail == "its record keeps changing"
     assert world.record(agent).status == "active"
+
+
+def test_last_words_that_cannot_be_had_are_no_failure() -> None:
+    world, agent, _ = one()
+    plan = world.plan(ending())
+    world.faults.fail("terminals", "capture", nth=2)
+    (result,) = world.apply(plan).results
+    assert (result.status, "its last words could not be saved" in result.detail) == (CHANGED, True)
+    assert world.record(agent).status == "closed"
+    assert b"says hello" in world.transcripts.load(world.record(agent))
+
+
+@pytest.mark.parametrize("habit", [Habit(), STUBBORN])
+@pytest.mark.parametrize("nth", range(2, 8))
+def test_an_end_that_cannot_be_seen_closes_no_record(habit: Habit, nth: int) -> None:
+    """The process table cannot be read from its nth reading on."""
+    world, agent, _ = one(habit=habit)
+    plan = world.plan(ending(grace=1.0))
+    for later in range(nth, nth + 200):
+        world.faults.fail("processes", "look", nth=later)
+    results = world.apply(plan).results
+    closed = world.record(agent).status == "closed"
+    assert closed == all(result.status == CHANGED for result in results)
+    assert not closed or not world.machine.alive(agent.process)  # type: ignore[arg-type]

@@ -374,3 +374,16 @@ def test_a_session_of_several_panes_of_which_none_is_known_is_left_to_the_user()
     world.registry.records.clear()
     (problem,) = survey(world.socket, world.world).plan.problems
     assert "`loopctl sessions register items:demo/app#1 --pane %ID` chooses one" in problem
+
+
+def test_marks_that_loopctl_does_not_give_are_named_and_left() -> None:
+    world = FakeWorld()
+    world.session("demo/app#1")
+    odd = world.session("demo/app#2")
+    world.registry.records.clear()
+    assert odd.session
+    odd.session.mark = "abc"
+    found = survey(world.socket, world.world)
+    assert [action.ref.number for action in found.plan.actions] == [1]
+    (problem,) = found.plan.problems
+    assert "carries a mark that loopctl does not give: abc" in problem
