@@ -20,10 +20,12 @@ import pytest
 
 from loopctl.adapters import registry_database
 from loopctl.adapters.registry import SqliteRegistry
+from loopctl.adapters.registry_ledger import SqliteLedger
 from loopctl.adapters.registry_schema import SCHEMA_VERSION
 from loopctl.errors import StateError
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import CLOSED_STATUS, PAUSED_STATUS, SessionRecord
+from loopctl.model.talk import Talk
 from tests.support import ROOT
 
 NOW = datetime(2026, 7, 25, 10, tzinfo=UTC)
@@ -491,3 +493,16 @@ def test_a_registry_of_another_user_is_refused(root: Path) -> None:
     assert "belongs to another user (uid 12345)" in refused(root).message
     with pytest.raises(StateError, match="another user"):
         opened(root).add(record(9))
+
+
+@pytest.mark.parametrize("make", [lambda path: path.mkdir(), lambda path: os.mkfifo(path)], ids=["folder", "pipe"])
+def test_something_else_in_the_place_of_the_registry_is_refused(root: Path, make: Callable[[Path], object]) -> None:
+    root.mkdir(mode=0o700, exist_ok=True)
+    make(root / "registry.db")
+    with pytest.raises(StateError, match="not a file"):
+        opened(root).all()
+
+
+def test_a_registry_older_than_the_ledger_has_nothing_in_it(root: Path) -> None:
+    from_dump(root, VERSIONS[0])
+    assert SqliteLedger(root, now=lambda: datetime.now(UTC)).read() == Talk()

@@ -11,8 +11,9 @@ from loopctl.adapters.github import GitHub, repository
 from loopctl.adapters.github_answer import NOT_FOUND, Page, item_facts, listing_page
 from loopctl.adapters.github_api import GitHubApi
 from loopctl.adapters.github_gh import gh_env
+from loopctl.adapters.github_lookup import lookup_fact
 from loopctl.adapters.github_query import Want, batches, items_query, listing_query
-from loopctl.adapters.github_reply import Answer, Failure, PathError, clean, read_http, read_reply
+from loopctl.adapters.github_reply import Answer, Failure, Http, PathError, clean, read_http, read_reply
 from loopctl.model.facts import UNOBSERVED, Fact, Known, Unknown
 from loopctl.model.items import WorkItem
 from loopctl.model.refs import WorkItemRef
@@ -325,3 +326,26 @@ def test_the_environment_of_gh() -> None:
     assert env.items() >= kept.items()
     assert not env.keys() & {"GH_HOST", "GH_REPO", "GH_DEBUG", "GH_FORCE_TTY"}
     assert (env["GH_PAGER"], env["GH_PROMPT_DISABLED"], env["GH_TELEMETRY"]) == ("cat", "1", "false")
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_says_that_an_item_is_elsewhere(status: int) -> None:
+    ref = WorkItemRef.parse("github:octo/app#1")
+    found = lookup_fact(ref, Http(status, "", {}, b""))
+    assert isinstance(found, Known)
+    assert (found.value.state, found.value.moved_to) == ("moved", "")
+
+
+def test_single_sign_on_without_its_header_has_a_remedy() -> None:
+    said = reply("403 Forbidden", {"message": "Resource protected by organization SAML enforcement."})
+    assert isinstance(said, Failure)
+    assert "authorise the token for single sign-on" in said.reason
+
+
+@pytest.mark.parametrize(
+    "said", [None, [], {}, {"cost": -1, "remaining": 2, "limit": 3}, {"cost": "1", "remaining": 2, "limit": 3}]
+)
+def test_a_server_without_rate_limits_has_no_budget(said: object) -> None:
+    answer = reply("200 OK", {"data": {"rateLimit": said}})
+    assert isinstance(answer, Answer)
+    assert answer.budget is None

@@ -226,3 +226,10 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         read_loop_folder(tmp_path / "nowhere")
     with pytest.raises(StateError, match="Not a directory"):
         read_loop_folder(put(tmp_path, v19()))
+
+
+def test_pull_requests_that_are_no_list_are_named(tmp_path: Path) -> None:
+    put(tmp_path, v11(pullRequests={"7": "x"}))
+    found = read_loop_folder(tmp_path)
+    assert [record.ref.number for record in found.records] == [15]
+    assert [skipped.reason for skipped in found.skipped] == ["pullRequests is no list"]
