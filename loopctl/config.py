@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from loopctl.errors import DocumentError
-from loopctl.model.refs import WorkItemRef
+from loopctl.model.refs import WorkItemRef, repository
 from loopctl.model.rules import Expression, Policy
 from loopctl.model.text import cut
 from loopctl.playbook.document import Document, load_document
@@ -231,7 +231,9 @@ def _build(document: Document, path: str, paths: _Paths) -> Config:
         spawn_workdir=str(paths.absolute(_get(value, "routing", "spawnWorkdir"))),
         harness_args={name: tuple(args) for name, args in routing.get("harnessArgs", {}).items()},
         harnesses={name: _harness(given) for name, given in value.get("harnesses", {}).items()},
-        sources=tuple(_source(given, label, paths) for given in polling.get("sources", [])),
+        sources=tuple(
+            _source(given, label, paths, document, number) for number, given in enumerate(polling.get("sources", []))
+        ),
         polling=Polling(
             float(_get(value, "polling", "intervalSeconds")),
             int(_get(value, "polling", "maxRetries")),
@@ -341,8 +343,14 @@ def _harness(given: Mapping[str, Any]) -> HarnessConfig:
     )
 
 
-def _source(given: Mapping[str, Any], label: str, paths: _Paths) -> Source:
+def _source(given: Mapping[str, Any], label: str, paths: _Paths, document: Document, number: int) -> Source:
     monitor = given.get("monitor", {})
+    for index, name in enumerate(given.get("repos", ())):
+        try:
+            repository(name)
+        except ValueError as error:
+            where = ("polling", "sources", number, "repos", index)
+            raise DocumentError([document.problem(where, str(error))]) from None
     return Source(
         provider=given.get("provider", "items"),
         repos=tuple(given.get("repos", ())),

@@ -15,22 +15,8 @@ from loopctl.adapters.github_threads import read_threads
 from loopctl.model.facts import OUTSIDE, Fact, Known, Unknown
 from loopctl.model.items import WorkItem
 from loopctl.model.observed import QUESTIONS_KEPT, Question
-from loopctl.model.refs import DEFAULT_HOSTS, WorkItemRef
+from loopctl.model.refs import WorkItemRef, repository
 from loopctl.model.talk import Comment
-
-
-def repository(text: str, host: str = DEFAULT_HOSTS[PROVIDER]) -> tuple[str, str]:
-    """Split `owner/repo` or `host/owner/repo` into the host and `owner/repo`; `host` is for the short form.
-
-    Raises ValueError with a sentence that says what is wrong.
-    """
-    short = text.count("/") == 1
-    try:
-        ref = WorkItemRef.parse(f"{host}/{text}#1" if short else f"{text}#1", PROVIDER)
-    except ValueError:
-        msg = f"{text!r} is no repository: write owner/repo or host/owner/repo"
-        raise ValueError(msg) from None
-    return ref.host, f"{ref.owner}/{ref.repo}"
 
 
 class GitHub:

@@ -102,7 +102,7 @@ def read_http(stdout: bytes) -> Http | None:
         line.partition(":") for line in stdout[start.end() : blank.start()].decode("utf-8", "replace").splitlines()
     )
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-    phrase = start[2].decode("utf-8", "replace").strip()
+    phrase = clean(start[2].decode("utf-8", "replace"))
     return Http(int(start[1]), phrase, headers, stdout[blank.end() :])
 
 

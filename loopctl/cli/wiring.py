@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
-from loopctl.adapters.github import GitHub, repository
+from loopctl.adapters.github import GitHub
 from loopctl.adapters.github_api import GitHubApi
 from loopctl.adapters.harnesses import CommandHarness, build_harnesses
 from loopctl.adapters.items_file import ItemsFile
@@ -39,6 +39,7 @@ from loopctl.errors import StateError
 from loopctl.executor import excess, way_on
 from loopctl.model.health import Finding
 from loopctl.model.plan import Outcome, Plan
+from loopctl.model.refs import repository
 from loopctl.model.rules import Policy
 from loopctl.model.secrets import is_secret_name, learn
 from loopctl.model.the_loop import LoopFolder

@@ -95,3 +95,17 @@ class WorkItemRef:
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+def repository(text: str, host: str = DEFAULT_HOSTS["github"]) -> tuple[str, str]:
+    """Split `owner/repo` or `host/owner/repo` into the host and `owner/repo`; `host` is for the short form.
+
+    Raises ValueError with a sentence that says what is wrong.
+    """
+    short = text.count("/") == 1
+    try:
+        ref = WorkItemRef.parse(f"{host}/{text}#1" if short else f"{text}#1", "github")
+    except ValueError:
+        msg = f"{text!r} is no repository: write owner/repo or host/owner/repo"
+        raise ValueError(msg) from None
+    return ref.host, f"{ref.owner}/{ref.repo}"

@@ -290,6 +290,7 @@ def test_what_is_wrong_with_worktrees_is_said(tmp_path: Path, env: dict[str, str
         ("polling: {sources: [{provider: github}]}", (1, 21, "an item of sources has no 'repos'"), ""),
         ("polling: {sources: [{provider: items}]}", (1, 21, "an item of sources has no 'items'"), ""),
         ("polling: {sources: [{label: x}]}", (1, 21, "an item of sources has no 'provider'"), ""),
+        ("polling: {sources: [{provider: github, repos: [octo/app, ../..]}]}", (1, 58, "'../..' is no repository: write owner/repo or host/owner/repo"), ""),
         ("polling: {sources: [{provider: github, repos: [app]}]}", (1, 48, "an item of repos must be a repository such as octo/app"), ""),
         ("harnesses: {a: {stopSignal: KILL}}", (1, 17, "stopSignal is 'KILL', not one of: TERM, INT, HUP"), ""),
         ("templates: {strat: x}", (1, 13, "unknown key 'strat'"), "did you mean 'start'?"),

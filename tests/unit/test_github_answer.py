@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopctl.adapters.github import GitHub, repository
+from loopctl.adapters.github import GitHub
 from loopctl.adapters.github_answer import NOT_FOUND, Page, item_facts, listing_page
 from loopctl.adapters.github_api import GitHubApi
 from loopctl.adapters.github_gh import gh_env
@@ -16,7 +16,7 @@ from loopctl.adapters.github_query import Want, batches, items_query, listing_qu
 from loopctl.adapters.github_reply import Answer, Failure, Http, PathError, clean, read_http, read_reply
 from loopctl.model.facts import UNOBSERVED, Fact, Known, Unknown
 from loopctl.model.items import WorkItem
-from loopctl.model.refs import WorkItemRef
+from loopctl.model.refs import WorkItemRef, repository
 
 REF = WorkItemRef.parse("github:octo/app#15")
 
@@ -349,3 +349,9 @@ def test_a_server_without_rate_limits_has_no_budget(said: object) -> None:
     answer = reply("200 OK", {"data": {"rateLimit": said}})
     assert isinstance(answer, Answer)
     assert answer.budget is None
+
+
+def test_a_status_line_is_not_repeated_at_length() -> None:
+    failure = reply("999 " + "9" * 3000, {}, code=1)
+    assert isinstance(failure, Failure)
+    assert len(failure.reason) < 250
