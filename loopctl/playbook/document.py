@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import yaml
@@ -63,9 +64,15 @@ class Document:
 
 def problem_at(source: str, text: str, mark: Mark, message: str, hint: str = "") -> Problem:
     """A problem at a line and column of a text."""
-    lines = _BREAK.split(text)
+    lines = _lines(text)
     line = lines[mark[0] - 1] if 0 < mark[0] <= len(lines) else ""
     return Problem(source, *mark, message, hint, line)
+
+
+@lru_cache(maxsize=1)
+def _lines(text: str) -> Sequence[str]:
+    """A text with many problems is split once."""
+    return _BREAK.split(text)
 
 
 def read_bytes(path: Path, source: str, limit: int = MAX_BYTES) -> bytes:
@@ -146,7 +153,7 @@ class _Reader:
     def __init__(self, text: str, source: str, *, times: bool) -> None:
         self.problems: list[Problem] = []
         self._text = text
-        self._lines = _BREAK.split(text)
+        self._lines = _lines(text)
         self._source = source
         self._times = times
         self._positions: dict[Path_, Place] = {}

@@ -13,6 +13,8 @@ _TAB = "    "
 #: Columns of the offending line that are shown; a longer line is cut around the caret.
 _WIDTH = 100
 _BEFORE = 60
+#: So far to the left of the caret a secret may begin of which the end would be shown.
+_FAR = 8192
 _CUT = "..."
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -38,8 +40,8 @@ def _block(problem: Problem, color: bool) -> str:
 def _excerpt(line: str, column: int) -> tuple[str, int]:
     """The visible part of a line, and how many terminal columns lie left of the caret."""
     at = min(column - 1, len(line))
-    left, right = _clean(line[:at]), _clean(line[at : at + 2 * _WIDTH])
-    if _columns(left) > _BEFORE:
+    left, right = _clean(line[max(0, at - _FAR) : at]), _clean(line[at : at + 2 * _WIDTH])
+    if len(_last(left, _BEFORE)) < len(left):
         left = _CUT + _last(left, _BEFORE - len(_CUT))
     room = _WIDTH - _columns(left)
     cut = _columns(right) > room or len(line) > at + 2 * _WIDTH
@@ -49,7 +51,10 @@ def _excerpt(line: str, column: int) -> tuple[str, int]:
 
 def _clean(text: str) -> str:
     """Every character visible or replaced, never dropped, so that columns still count; secrets masked."""
-    return mask("".join("?" if unicodedata.category(c) in _UNSEEN else c for c in text.replace("\t", _TAB)))
+    text = text.replace("\t", _TAB)
+    if not (text.isascii() and text.isprintable()):
+        text = "".join("?" if unicodedata.category(c) in _UNSEEN else c for c in text)
+    return mask(text)
 
 
 def _columns(text: str) -> int:

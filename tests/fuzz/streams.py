@@ -60,6 +60,8 @@ def _gh_replies() -> Sequence[bytes]:
         fake.issue("octo/app", 1, labels=("agent",))
         fake.issue("octo/app", 2, "CLOSED")
         fake.pull("octo/app", 3, "OPEN", labels=("agent",), closes=("octo/app#1",))
+        fake.said("octo/app", 1, "a comment", "alice", "2026-07-25T09:00:00Z")
+        fake.review("octo/app", 3, "a review", "bob", "2026-07-25T09:00:00Z")
 
         def answer(argv: Sequence[str], *, stdin: bytes | None = None, **options: object) -> shell.Completed:
             path = "/graphql" if "graphql" in argv else f"/{argv[-1]}"
@@ -70,6 +72,7 @@ def _gh_replies() -> Sequence[bytes]:
         patch.setattr(shell, "run", answer)
         _provider().get(REFS)
         _provider().listed()
+        _provider().threads(REFS)
         list(health(GitHubApi("github.com", {}), ["octo/app"]))
     return [reply for reply in dict.fromkeys(replies) if reply.startswith(b"HTTP/2.0 200")]
 
@@ -82,10 +85,13 @@ def gh_output(data: bytes, folder: Path) -> bool:
         patch.setattr(shell, "run", lambda argv, **_: done)
         facts = _provider().get(REFS)
         listed = _provider().listed()
+        threads = _provider().threads(REFS)
+        posted = _provider().comment(REFS[0], "running", "at work")
         for finding in health(GitHubApi("github.com", {}), ["octo/app"]):
             fit_to_show(finding.text)
     assert set(facts) == set(REFS)
-    for answer in (*facts.values(), listed):
+    assert set(threads) == set(REFS)
+    for answer in (*facts.values(), *threads.values(), listed, posted):
         if isinstance(answer, Unknown):
             fit_to_show(answer.reason)
     for fact in facts.values():
@@ -93,7 +99,7 @@ def gh_output(data: bytes, folder: Path) -> bool:
             assert any(word in data for word in _SAID[fact.value.state]), fact
     if isinstance(listed, Known):
         assert {item.state for item in listed.value} <= {OPEN}
-    return isinstance(listed, Known) or any(isinstance(fact, Known) for fact in facts.values())
+    return any(isinstance(fact, Known) for fact in (listed, *facts.values(), *threads.values()))
 
 
 def _answers() -> Sequence[bytes]:

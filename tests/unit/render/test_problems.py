@@ -5,8 +5,10 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_mock import MockerFixture
 
 from loopctl.errors import Problem
+from loopctl.render import problems
 from loopctl.render.problems import problems_text
 
 
@@ -57,3 +59,13 @@ def test_nothing_steers_the_terminal(source: str, message: str, line: str, colum
     text = problems_text([Problem(source, 1, column, message, message, line)])
     assert all(c == "\n" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for c in text)
     assert len(text.splitlines()) <= 4
+
+
+@pytest.mark.parametrize("character", ["x", "é", "語"])
+def test_a_long_line_costs_no_more_than_what_is_shown_of_it(character: str, mocker: MockerFixture) -> None:
+    """A playbook of one line, with a problem on every page of it."""
+    read, measured = mocker.spy(problems, "_clean"), mocker.spy(problems, "_width")
+    text = problems_text([Problem("p.yml", 1, 900_000, "is wrong", "", character * 1_000_000)])
+    assert len(text) < 400
+    assert max(len(call.args[0]) for call in read.call_args_list) < 10_000
+    assert measured.call_count < 2_000
