@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from loopctl.errors import Problem
 from loopctl.model.secrets import mask
+from loopctl.model.text import plural
 from loopctl.render.clean import shown
 
 _TAB = "    "
@@ -14,7 +15,9 @@ _TAB = "    "
 _WIDTH = 100
 _BEFORE = 60
 #: So far to the left of the caret a secret may begin of which the end would be shown.
-_FAR = 8192
+_FAR = 4096
+#: So many problems are shown: nobody reads more of them at once.
+_MOST = 100
 _CUT = "..."
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -22,8 +25,13 @@ _BOLD, _RED, _CYAN, _RESET = "\x1b[1m", "\x1b[31m", "\x1b[36m", "\x1b[0m"
 
 
 def problems_text(problems: Sequence[Problem], color: bool = False) -> str:
-    """All problems, one block each, without a newline at the end. Nothing in them can steer a terminal."""
-    return "\n".join(_block(problem, color) for problem in problems)
+    """The problems, one block each, without a newline at the end; of very many the first, and how many more there are.
+
+    Nothing in them can steer a terminal.
+    """
+    blocks = [_block(problem, color) for problem in problems[:_MOST]]
+    more = len(problems) - len(blocks)
+    return "\n".join([*blocks, f"... and {plural(more, 'problem')} more"] if more else blocks)
 
 
 def _block(problem: Problem, color: bool) -> str:

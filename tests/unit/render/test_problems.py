@@ -69,3 +69,11 @@ def test_a_long_line_costs_no_more_than_what_is_shown_of_it(character: str, mock
     assert len(text) < 400
     assert max(len(call.args[0]) for call in read.call_args_list) < 10_000
     assert measured.call_count < 2_000
+
+
+def test_of_very_many_the_first_are_shown_and_the_rest_is_counted() -> None:
+    many = [Problem("p.yml", line, 1, "is wrong", "", "x") for line in range(1, 131)]
+    shown = problems_text(many).splitlines()
+    assert (shown[0], shown[-1]) == ("p.yml:1:1: is wrong", "... and 30 problems more")
+    assert sum("is wrong" in line for line in shown) == 100
+    assert "more" not in problems_text(many[:100])
