@@ -26,7 +26,7 @@ help:
 	@echo "make bench    the benchmarks, as ratios"
 	@echo "make fuzz     hostile input for everything that reads: EXAMPLES=5000 for each, counted in build/figures/fuzz.json"
 	@echo "make faults   every fault at every call of everything that loopctl does, and signals around every run of tmux; counted too"
-	@echo "make worlds   random worlds, step by step: WORLDS=5000; counted too"
+	@echo "make worlds   random worlds, step by step: WORLDS=5000 of fakes, and a fiftieth of real panes; counted too"
 	@echo "make stress   many loopctls at once on one state folder for SECONDS=300; counted too"
 	@echo "make mutants  deliberate mistakes, each of which the tests must see; ARGS=WORDS makes those with these words in their name"
 	@echo "make coverage which branches of executor, planner and adapters the tests reach; fails under 95 %"
@@ -69,7 +69,8 @@ faults: setup-dev
 		--dist worksteal $(ARGS)
 
 worlds: setup-dev
-	@WORLDS=$(WORLDS) WORLDS_REPORT=build/figures/worlds.json $(PY) -m pytest tests/properties/test_machine.py $(ARGS)
+	@WORLDS=$(WORLDS) WORLDS_REPORT=build/figures/worlds.json $(PY) -m pytest -n 2 tests/properties/test_machine.py \
+		tests/tmux/test_machine.py $(ARGS)
 
 stress: setup-dev
 	@STRESS_SECONDS=$(SECONDS) STRESS_REPORT=build/figures/stress.json $(PY) -m pytest tests/e2e/test_stress.py $(ARGS)
