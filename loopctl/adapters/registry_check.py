@@ -9,6 +9,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+from loopctl.adapters.registry_rows import ADDED_2, COLUMNS
 from loopctl.adapters.registry_schema import APPLICATION_ID, SCHEMA_VERSION
 from loopctl.model.plain import plain
 
@@ -42,8 +43,11 @@ def prove_sound(path: Path) -> None:
             msg = f"schema version {version}{newer}; this loopctl reads up to version {SCHEMA_VERSION}"
             raise Untrusted(msg, "nothing was done; use the loopctl that wrote it, or a newer one")
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        there = {row[1] for row in db.execute("PRAGMA table_info(sessions)")}
     if verdict != "ok":
         raise Untrusted(f"damaged: {verdict.splitlines()[-1]}")
+    if missing := sorted(set(COLUMNS) - there - (set(ADDED_2) if version == 1 else set())):
+        raise Untrusted(f"damaged: sessions have no {missing[0]}")
 
 
 def _check_header(path: Path) -> None:

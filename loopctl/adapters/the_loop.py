@@ -18,6 +18,7 @@ from pathlib import Path
 from loopctl.errors import StateError
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import STATUSES, TMUX_RUNNER
+from loopctl.model.text import cut
 from loopctl.model.the_loop import LoopFolder, LoopRecord, NotRead, loop_slug
 
 #: Where records lie below what a person may name: the registry itself, the state root, or the project's .the-loop.
@@ -100,7 +101,11 @@ def _read_file(folder: int, place: Path, name: str) -> Iterator[LoopRecord | Not
     item = _parsed(data, path)
     if isinstance(item, LoopRecord) and f"{loop_slug(item.ref)}.json" != name:
         # Two items may share one name, and a file may have been edited or copied: then it does not speak for its item.
-        yield NotRead(path, f"is not the file of {item.ref}, which is {loop_slug(item.ref)}.json", str(item.ref))
+        yield NotRead(
+            path,
+            f"is not the file of {cut(str(item.ref), 200)}, which is {cut(loop_slug(item.ref), 200)}.json",
+            str(item.ref),
+        )
         return
     yield item
     if isinstance(item, LoopRecord):

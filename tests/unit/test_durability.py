@@ -276,6 +276,15 @@ def test_damage_is_an_error_that_names_the_way_back_and_the_way_works(root: Path
     opened(root).add(record(9))
 
 
+@pytest.mark.parametrize("column", [b"closed_at", b"ref_key", b"created_at", b"harness", b"branch"])
+def test_a_table_without_one_of_its_columns_is_damage_too(root: Path, column: bytes) -> None:
+    whole = at_rest(root)
+    (root / "registry.db").write_bytes(whole.replace(column, b"x" * len(column)))
+    error = refused(root)
+    assert "damaged" in error.message
+    assert "sessions rebuild" in error.hint
+
+
 def test_a_row_whose_text_is_none_is_damage_too(root: Path) -> None:
     whole = at_rest(root)
     (root / "registry.db").write_bytes(whole.replace(b"items:demo/app#2", b"items:d\xffmo/app#2"))

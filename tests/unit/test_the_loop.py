@@ -233,3 +233,10 @@ def test_pull_requests_that_are_no_list_are_named(tmp_path: Path) -> None:
     found = read_loop_folder(tmp_path)
     assert [record.ref.number for record in found.records] == [15]
     assert [skipped.reason for skipped in found.skipped] == ["pullRequests is no list"]
+
+
+def test_a_name_without_end_is_not_repeated(tmp_path: Path) -> None:
+    put(tmp_path, v19(workItem={"ref": f"github:{'a' * 3000}/app#15", "type": "issue"}))
+    (skipped,) = read_loop_folder(tmp_path).skipped
+    assert "is not the file of" in skipped.reason
+    assert len(skipped.reason) < 500
