@@ -3,6 +3,7 @@ it the same few each time."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -176,6 +177,7 @@ class RealWorld(RuleBasedStateMachine):
                 ["tmux", "-S", self.server.socket, "kill-server"], check=False, capture_output=True, timeout=20
             )
             shutil.rmtree(self.folder, ignore_errors=True)
+            del self.world
 
 
 def test_any_world_of_real_panes_keeps_what_was_promised() -> None:
@@ -193,6 +195,8 @@ def test_any_world_of_real_panes_keeps_what_was_promised() -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
+    # Their registries belong to this thread; later they might be collected in another one.
+    gc.collect()
     if report := os.environ.get("WORLDS_REPORT"):
         path = Path(report).with_name("real-worlds.json")
         path.parent.mkdir(parents=True, exist_ok=True)
