@@ -382,7 +382,7 @@ def _webhook(value: Mapping[str, Any]) -> Webhook:
 def _socket(document: Document, tmux: Mapping[str, Any], root: Path, paths: _Paths) -> str:
     path = str(paths.absolute(tmux["socket"]) if "socket" in tmux else root / "tmux.sock")
     if len(path.encode()) > _MAX_SOCKET:
-        message = f"the path of the tmux socket is longer than {_MAX_SOCKET} bytes: {cut(path, 200)}"
+        message = f"the path of the tmux socket is longer than {_MAX_SOCKET} bytes: {cut(' '.join(path.split()), 200)}"
         where = ("tmux", "socket") if "socket" in tmux else ("state", "root")
         raise DocumentError([document.problem(where, message, "set tmux.socket to a shorter path")])
     return path

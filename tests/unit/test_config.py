@@ -296,6 +296,7 @@ def test_what_is_wrong_with_worktrees_is_said(tmp_path: Path, env: dict[str, str
         ("templates: {strat: x}", (1, 13, "unknown key 'strat'"), "did you mean 'start'?"),
         ("templates: {start: /none/x.j2}", (1, 13, "there is no file /none/x.j2"), ""),
         ("harnesses: {a: {env: {A: 1}}}", (1, 23, "A must be text, not a number"), "quote it"),
+        ('tmux: {socket: "/a\\nb' + "x" * 200 + '"}', (1, 8, "the path of the tmux socket is longer than 103 bytes: /a b" + "x" * 193 + "..."), "set tmux.socket to a shorter path"),
         ("tmux: {socket: /" + "x" * 200 + "}", (1, 8, "the path of the tmux socket is longer than 103 bytes: /" + "x" * 196 + "..."), "set tmux.socket to a shorter path"),
         ("state:", (1, 1, "state has no value; it must be a mapping"), ""),
         ("[]", (1, 1, "the document must be a mapping, not a list"), ""),
