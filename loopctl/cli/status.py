@@ -66,7 +66,7 @@ def _read(path: Path) -> Snapshot:
         snapshot: object = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return snapshot if isinstance(snapshot, dict) and is_snapshot(snapshot) else {}
+    return snapshot if is_snapshot(snapshot) else {}
 
 
 def _text(state: str, why: str, holder: str, snapshot: Snapshot) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 from loopctl.controller.cycle import Cycle
 from loopctl.model.plan import CHANGED, FAILED
@@ -124,7 +124,7 @@ _TIMES = ("started_at", "turned_at", "good_at")
 _LONGEST_INTERVAL = 1e9
 
 
-def is_snapshot(data: object) -> bool:
+def is_snapshot(data: object) -> TypeGuard[Snapshot]:
     """Whether what was read from a file is what a controller writes there, so far as it is looked at."""
     if not isinstance(data, dict):
         return False

@@ -4,8 +4,6 @@ it the same few each time."""
 from __future__ import annotations
 
 import gc
-import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -14,9 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from loopctl.model.facts import Known, Unknown
 from loopctl.model.items import CLOSED, MERGED, OPEN
@@ -25,13 +22,13 @@ from loopctl.model.rules import RETAIN, RUN, Ensure, ItemMatch, Limits, Playbook
 from loopctl.model.sessions import CLOSED_STATUS, Pane
 from loopctl.ports import World
 from loopctl.run import apply_plan, plan_once
+from tests.properties.play import WORLDS, play, report
 from tests.support import wait_until
 from tests.tmux.strangers import Server
 from tests.worlds import items_of, make_world, one_rule
 
 pytestmark = pytest.mark.tmux
 
-WORLDS = int(os.environ.get("WORLDS", "0")) // 50
 REFS = [f"github:octo/app#{number}" for number in (1, 2, 10)]
 #: At most so many applies until nothing is left to do.
 ROUNDS = 4
@@ -182,23 +179,8 @@ class RealWorld(RuleBasedStateMachine):
 
 def test_any_world_of_real_panes_keeps_what_was_promised() -> None:
     TRIED.clear()
-    run_state_machine_as_test(
-        RealWorld,
-        settings=settings(
-            max_examples=WORLDS or 3,
-            stateful_step_count=25 if WORLDS else 12,
-            deadline=None,
-            derandomize=not WORLDS,
-            database=None,
-            print_blob=True,
-            phases=[Phase.explicit, Phase.generate],  # shrinking takes minutes
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    play(RealWorld, worlds=WORLDS // 50, few=3, steps=25, few_steps=12)
     # Their registries belong to this thread; later they might be collected in another one.
     gc.collect()
-    if report := os.environ.get("WORLDS_REPORT"):
-        path = Path(report).with_name("real-worlds.json")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(dict(sorted(TRIED.items())), indent=2))
+    report(TRIED, "real-worlds.json")
     assert TRIED["worlds"] and TRIED["actions"]
