@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from loopctl.executor import execute
 from loopctl.model.facts import Known
 from loopctl.model.items import WorkItem
 from loopctl.model.observed import NOT_ASKED, Observation
@@ -94,5 +93,8 @@ def apply_plan(plan: Plan, world: World, max_changes: int | None = None, *, aske
     """
     if not plan.actions:
         return Outcome(held=plan.held)
+    # Only who applies pays for reading it.
+    from loopctl.executor.apply import execute
+
     with world.registry.lock():
         return execute(plan, world, max_changes, asked_at)

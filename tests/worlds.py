@@ -17,7 +17,7 @@ from loopctl.adapters.registry_ledger import SqliteLedger
 from loopctl.adapters.shell import clean_env
 from loopctl.adapters.tmux import Tmux
 from loopctl.adapters.transcripts import TranscriptFolder
-from loopctl.adapters.worktrees import NoWorkspaces
+from loopctl.adapters.worktrees_none import NoWorkspaces
 from loopctl.model.events import EVENT_TYPES
 from loopctl.model.facts import OUTSIDE, Fact, Known, Unknown
 from loopctl.model.items import CLOSED, ISSUE, MERGED, OPEN, PULL_REQUEST, WorkItem

@@ -18,6 +18,8 @@ DELETED = "deleted"
 #: GitHub's word also for an item that went where these credentials do not reach.
 NOT_VISIBLE = "not_found"
 
+# gh follows a redirect; one that stays says only that the item is elsewhere.
+_ELSEWHERE = frozenset({301, 302, 307, 308})
 _PATH = re.compile(r"/([^/]+/[^/]+)/(issues|pull)/([1-9][0-9]*)")
 
 
@@ -40,12 +42,7 @@ def lookup_fact(ref: WorkItemRef, http: Http) -> Fact[WorkItem]:
         return Known(WorkItem(ref, "", MISSING, DELETED))
     if http.status == 404:
         return Known(WorkItem(ref, "", MISSING, NOT_VISIBLE))
-    if http.status in (
-        301,
-        302,
-        307,
-        308,
-    ):  # gh follows a redirect; one that stays says only that the item is elsewhere
+    if http.status in _ELSEWHERE:
         return Known(WorkItem(ref, "", MOVED))
     if http.status != 200:
         return Unknown(http_failure(http, ref.host).reason)

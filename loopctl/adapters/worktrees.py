@@ -46,23 +46,6 @@ _LEAVING = ".leaving"
 _TRASH = ".trash"
 _ASIDE = (_NEW, _LEAVING, _TRASH)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OFF = "the config names no root for worktrees (routing.workspace.root)"
-
-
-class NoWorkspaces:
-    """ports.Workspaces where config names no root for them."""
-
-    def look(self, paths: Sequence[str]) -> Mapping[str, Fact[Workspace]]:
-        """None is ours."""
-        return {path: Known(Workspace(path, os.path.lexists(path), reason=_OFF)) for path in paths}
-
-    def prepare(self, ref: WorkItemRef, branch: str) -> Prepared:
-        """Refused."""
-        raise StateError(f"no worktree for {ref}: {_OFF}", hint="set routing.workspace.root")
-
-    def remove(self, path: str, *, force: bool) -> Removal:
-        """Refused, unless there is nothing."""
-        return Removal(_OFF) if os.path.lexists(path) else Removal()
 
 
 class GitWorktrees:

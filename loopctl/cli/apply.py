@@ -77,7 +77,7 @@ def carry_out(
     setup: Setup, plan: Plan, form: str, *, approved: bool, max_changes: int | None, asked_at: float | None = None
 ) -> int:
     """Check the limits, ask, apply, show what happened. Returns the exit code. `asked_at` is as in run.apply_plan."""
-    from loopctl.executor import excess, way_on
+    from loopctl.executor.limits import excess, way_on
     from loopctl.run import apply_plan
 
     reason = excess(plan, max_changes)

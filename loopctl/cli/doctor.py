@@ -48,7 +48,8 @@ def doctor(config: str | None, form: str) -> int:
 
 def examine(config: str | None) -> Iterator[Finding]:
     """All findings, those that do not depend on the config first. A wrong config is a finding, and the last one."""
-    from loopctl.cli.wiring import Setup, agents_health, github_health
+    from loopctl.cli.wiring import Setup, agents_health
+    from loopctl.cli.wiring_github import github_health
 
     yield _tmux_program()
     try:

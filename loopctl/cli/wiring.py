@@ -6,15 +6,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
-from loopctl.adapters.github import GitHub
-from loopctl.adapters.github_api import GitHubApi
 from loopctl.adapters.harnesses import CommandHarness, build_harnesses
 from loopctl.adapters.items_file import ItemsFile
 from loopctl.adapters.journal import EventLog, NullJournal
@@ -30,16 +28,14 @@ from loopctl.adapters.shell_child import Child
 from loopctl.adapters.tmux import Tmux
 from loopctl.adapters.tmux_program import program_version
 from loopctl.adapters.transcripts import TranscriptFolder
-from loopctl.adapters.worktrees import GitWorktrees, NoWorkspaces
-from loopctl.adapters.worktrees_git import Git
+from loopctl.adapters.worktrees_none import NoWorkspaces
 from loopctl.cli.output import Progress, out, say, wants_color
 from loopctl.config import Config, Source, load_config
 from loopctl.config import EventLog as EventLogConfig
 from loopctl.errors import StateError
-from loopctl.executor import excess, way_on
+from loopctl.executor.limits import excess, way_on
 from loopctl.model.health import Finding
 from loopctl.model.plan import Outcome, Plan
-from loopctl.model.refs import repository
 from loopctl.model.rules import Policy
 from loopctl.model.secrets import is_secret_name, learn
 from loopctl.model.the_loop import LoopFolder
@@ -206,6 +202,9 @@ def _workspaces(config: Config, environ: Mapping[str, str], now: Callable[[], da
     where = config.workspace
     if not where.root:
         return NoWorkspaces()
+    from loopctl.adapters.worktrees import GitWorktrees
+    from loopctl.adapters.worktrees_git import Git
+
     environ = {name: value for name, value in environ.items() if name != config.webhook.secret_env}
     saved = Path(config.state_root, "saved-work")
     return GitWorktrees(Path(where.root), saved, Git(where.git_binary, environ), where.url, now)
@@ -244,51 +243,16 @@ def agents_env(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _providers(config: Config, environ: Mapping[str, str]) -> Iterable[Provider]:
-    apis = github_hosts(config, environ)
-    everything: dict[tuple[str, str], list[str]] = {}
-    for source in config.sources:
-        for host, repos in _by_host(source).items():
-            everything.setdefault((host, source.gh_binary), []).extend(repos)
+    hubs: Mapping[Source, Sequence[Provider]] = {}
+    if any(source.repos for source in config.sources):
+        # A good part of a start is reading what talks to GitHub: only where something does.
+        from loopctl.cli.wiring_github import providers
+
+        hubs = providers(config, environ)
     for source in config.sources:
         if source.provider == "items":
             yield ItemsFile(source.items, source.label)
-        for host, repos in _by_host(source).items():
-            key = (host, source.gh_binary)
-            yield GitHub(
-                apis[key],
-                repos,
-                source.label,
-                beside=everything[key],
-                monitor_issues=source.issues,
-                monitor_pulls=source.pull_requests,
-            )
-
-
-def github_hosts(config: Config, environ: Mapping[str, str]) -> dict[tuple[str, str], GitHubApi]:
-    """Each GitHub host of the sources with the gh that asks it: sources of one host share its limits."""
-    environ = {name: value for name, value in environ.items() if name != config.webhook.secret_env}
-    keys = {(host, source.gh_binary) for source in config.sources for host in _by_host(source)}
-    return {
-        (host, gh): GitHubApi(
-            host,
-            environ,
-            gh,
-            timeout=config.github_timeout_seconds,
-            patience=config.github_patience_seconds,
-            share=config.github_budget_share,
-        )
-        for host, gh in sorted(keys)
-    }
-
-
-def github_health(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether each GitHub host of the sources can be asked."""
-    from loopctl.adapters.github_health import health
-
-    for (host, gh), api in github_hosts(config, environ).items():
-        sources = [source for source in config.sources if source.gh_binary == gh]
-        names = [repository(text)[1] for source in sources for text in _by_host(source).get(host, ())]
-        yield from health(api, list(dict.fromkeys(names)))
+        yield from hubs.get(source, ())
 
 
 def agents_health(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -305,14 +269,6 @@ def tmux_version(environ: Mapping[str, str]) -> str:
     if old:
         raise StateError(old, hint=f"install tmux {OLDEST} or later")
     return version
-
-
-def _by_host(source: Source) -> dict[str, list[str]]:
-    """The repositories of a source by their host."""
-    found: dict[str, list[str]] = {}
-    for text in source.repos:
-        found.setdefault(repository(text)[0].lower(), []).append(text)
-    return found
 
 
 def read_events(

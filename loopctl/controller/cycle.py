@@ -10,7 +10,7 @@ from loopctl import run
 from loopctl.controller.contest import Contests
 from loopctl.controller.queue import Work
 from loopctl.errors import DocumentError, LoopctlError
-from loopctl.executor import excess, way_on
+from loopctl.executor.limits import excess, way_on
 from loopctl.model.items import WorkItem
 from loopctl.model.observed import Observation, Question, known_item
 from loopctl.model.plan import CHANGED, ENDINGS, FAILED, RESUME, STALE, START, Action, Held, Outcome, Plan

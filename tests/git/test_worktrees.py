@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from loopctl.adapters import worktrees as adapter
-from loopctl.adapters.worktrees import NoWorkspaces
 from loopctl.adapters.worktrees_look import state_of
+from loopctl.adapters.worktrees_none import NoWorkspaces
 from loopctl.errors import StateError
 from loopctl.model.facts import Known
 from loopctl.model.refs import WorkItemRef

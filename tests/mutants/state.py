@@ -174,4 +174,28 @@ STATE = (
         ("tests/unit/test_output.py",),
         "SIGTERM in the middle of a line would end an apply between two steps, with a traceback.",
     ),
+    Mutant(
+        "a table without a column is sound",
+        "loopctl/adapters/registry_check.py",
+        "set(COLUMNS) - there -",
+        "set(COLUMNS) - set(COLUMNS) -",
+        ("tests/unit/test_durability.py",),
+        "A damaged registry would be a traceback without the way back.",
+    ),
+    Mutant(
+        "what is no file is opened as a registry",
+        "loopctl/adapters/registry_check.py",
+        "    if not stat.S_ISREG(info.st_mode):\n",
+        "    if False:\n",
+        ("tests/unit/test_durability.py",),
+        "A pipe in its place would hold every command for ever.",
+    ),
+    Mutant(
+        "a registry that is older than the ledger cannot be read",
+        "loopctl/adapters/registry_ledger.py",
+        "            if not db.execute(\"SELECT 1 FROM sqlite_schema WHERE name = 'deliveries'\").fetchone():\n                return Talk()\n",
+        "",
+        ("tests/unit/test_durability.py",),
+        "After an update no plan could be made.",
+    ),
 )

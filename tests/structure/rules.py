@@ -87,7 +87,9 @@ def only_tmux_names_its_enders(module: Module) -> Iterator[str]:
 
 
 def only_wiring_builds_adapters(module: Module) -> Iterator[str]:
-    if module.within("loopctl.cli.wiring", "loopctl.adapters", "loopctl.testing", *ADAPTER_USERS):
+    if module.within(
+        "loopctl.cli.wiring", "loopctl.cli.wiring_github", "loopctl.adapters", "loopctl.testing", *ADAPTER_USERS
+    ):
         return
     for line, name in module.imports():
         if (name + ".").startswith("loopctl.adapters.") or name.startswith("."):

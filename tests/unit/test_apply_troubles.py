@@ -161,18 +161,20 @@ def test_an_interrupt_between_a_close_and_a_start_starts_nobody() -> None:
 
 
 def test_an_interrupt_anywhere_in_a_resume_leaves_one_agent_or_none() -> None:
-    said = set()
+    said, left = set(), set()
     for effects in range(8):
         world = opened()
-        world.session("demo/app#1", "exited")
+        old = world.session("demo/app#1", "exited")
         plan = world.plan(running())
         world.interrupt_after = effects
         said |= {r.detail for r in world.apply(plan).results}
+        left.add((world.record(old).status, len(world.registry.records)))
         world.interrupt_after = None
         world.apply(world.plan(running()))
         assert world.plan(running()).actions == ()
         assert sum(not pane.dead for server in world.servers.all for _, pane in server.each() if pane.owner) == 1
     assert BEFORE in said
+    assert left == {("active", 1), ("closed", 1), ("closed", 2)}
 
 
 def test_no_agent_is_started_while_an_earlier_one_of_the_item_cannot_be_seen() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -220,11 +221,13 @@ def test_many_transcripts_are_saved_a_few_at_a_time(monkeypatch: pytest.MonkeyPa
     assert world.faults.calls.count("terminals.capture") == 6
 
 
-def test_an_undead_session_that_nobody_is_to_end_is_left_as_it_is() -> None:
+@pytest.mark.parametrize("by_config", [False, True])
+def test_an_undead_session_that_nobody_is_to_end_is_left_as_it_is(*, by_config: bool) -> None:
     world = FakeWorld()
+    world.policy = replace(world.policy, kill_harness_on_close=not by_config)
     world.item("demo/app#1", "closed")
     made = world.session("demo/app#1", "undead")
     assert made.pane
     made.pane.input_off, made.pane.remain_on_exit = True, "on"
-    assert world.plan(ending(kill_harness=False)).actions == ()
-    assert [action.verb for action in world.plan(ending()).actions] == ["close"]
+    assert world.plan(ending(kill_harness=None if by_config else False)).actions == ()
+    assert [action.verb for action in world.plan(ending(kill_harness=True)).actions] == ["close"]

@@ -3,10 +3,13 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from loopctl.cli.run import STATUS_FILE
+from loopctl.cli.status import status
 from loopctl.controller import metrics
 from loopctl.controller.cycle import Cost, Cycle
 from loopctl.controller.log import ERROR, INFO, WARNING, Log
@@ -68,6 +71,18 @@ def test_what_is_wrong_is_said() -> None:
 )
 def test_a_file_of_another_shape_is_no_snapshot(fields: dict[str, Any]) -> None:
     assert not is_snapshot(snapshot(**fields))
+
+
+def test_the_command_shows_nothing_of_a_file_of_another_shape(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "state"
+    root.mkdir(mode=0o700)
+    (root / STATUS_FILE).write_text(json.dumps(snapshot(playbooks=[None])))
+    config = tmp_path / "loopctl.yml"
+    config.write_text(json.dumps({"state": {"root": str(root)}}))
+    assert status.main(["--config", str(config)], standalone_mode=False) == 1
+    assert capsys.readouterr().out.split() == ["stopped", "no", "controller", "runs"]
 
 
 def test_what_a_controller_writes_is_a_snapshot() -> None:

@@ -1,0 +1,71 @@
+"""The part of `wiring` that is about GitHub: config -> providers that ask it through gh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from loopctl.adapters.github import GitHub
+from loopctl.adapters.github_api import GitHubApi
+from loopctl.adapters.github_health import health
+from loopctl.config import Config, Source
+from loopctl.model.health import Finding
+from loopctl.model.refs import repository
+
+
+def providers(config: Config, environ: Mapping[str, str]) -> dict[Source, tuple[GitHub, ...]]:
+    """For each source with repositories a provider for each of their hosts."""
+    apis = github_hosts(config, environ)
+    everything: dict[tuple[str, str], list[str]] = {}
+    for source in config.sources:
+        for host, repos in _by_host(source).items():
+            everything.setdefault((host, source.gh_binary), []).extend(repos)
+
+    def provider(source: Source, host: str, repos: list[str]) -> GitHub:
+        key = (host, source.gh_binary)
+        return GitHub(
+            apis[key],
+            repos,
+            source.label,
+            beside=everything[key],
+            monitor_issues=source.issues,
+            monitor_pulls=source.pull_requests,
+        )
+
+    return {
+        source: tuple(provider(source, host, repos) for host, repos in _by_host(source).items())
+        for source in config.sources
+        if source.repos
+    }
+
+
+def github_hosts(config: Config, environ: Mapping[str, str]) -> dict[tuple[str, str], GitHubApi]:
+    """Each GitHub host of the sources with the gh that asks it: sources of one host share its limits."""
+    environ = {name: value for name, value in environ.items() if name != config.webhook.secret_env}
+    keys = {(host, source.gh_binary) for source in config.sources for host in _by_host(source)}
+    return {
+        (host, gh): GitHubApi(
+            host,
+            environ,
+            gh,
+            timeout=config.github_timeout_seconds,
+            patience=config.github_patience_seconds,
+            share=config.github_budget_share,
+        )
+        for host, gh in sorted(keys)
+    }
+
+
+def github_health(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether each GitHub host of the sources can be asked."""
+    for (host, gh), api in github_hosts(config, environ).items():
+        sources = [source for source in config.sources if source.gh_binary == gh]
+        names = [repository(text)[1] for source in sources for text in _by_host(source).get(host, ())]
+        yield from health(api, list(dict.fromkeys(names)))
+
+
+def _by_host(source: Source) -> dict[str, list[str]]:
+    """The repositories of a source by their host."""
+    found: dict[str, list[str]] = {}
+    for text in source.repos:
+        found.setdefault(repository(text)[0].lower(), []).append(text)
+    return found
