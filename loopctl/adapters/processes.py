@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import resource
 import select
 import signal as signals
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Protocol, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
+from loopctl.adapters.processes_proc import ProcFs
 from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable
 
-#: Every process started for a session carries its id under this name.
-MARK = "LOOPCTL_SESSION"
-
 _POLL_SECONDS = 0.05
 _MOST_PIDFDS = 400
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class _Source(Protocol):
-    def pids(self) -> Iterable[int]: ...
+class Source(Protocol):
+    """One way to read the process table."""
+
+    def pids(self) -> Iterable[int]:
+        """The numbers of all that are listed."""
 
     def row(self, pid: int, *, full: bool = False) -> ProcessInfo | None:
         """One process, None when there is none. Raises PermissionError for one that is hidden from this user."""
 
 
+def _source() -> Source:
+    if sys.platform == "linux":
+        return ProcFs()
+    from loopctl.adapters.processes_psutil import Psutil
+
+    return Psutil()
+
+
 class LocalProcesses:
     """ports.Processes for the machine that loopctl runs on."""
 
-    def __init__(self) -> None:
-        """Choose the way to read the table."""
-        self._source: _Source = _ProcFs() if sys.platform == "linux" else _Psutil()
+    def __init__(self, source: Source | None = None) -> None:
+        """`source` is how the table is read; without one it is this machine's own way."""
+        self._source = source or _source()
 
     def look(self) -> Fact[ProcessTable]:
         """Read the whole table in one pass."""
@@ -163,16 +169,6 @@ def _most_pidfds() -> int:
     return _MOST_PIDFDS if soft == resource.RLIM_INFINITY else min(_MOST_PIDFDS, soft // 4)
 
 
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
 def _pidfd(pid: int) -> int | None:
     if sys.platform != "linux":
         return None  # pragma: no cover - another operating system
@@ -189,143 +185,3 @@ def _poll(handles: Iterable[int], seconds: float) -> None:
     for handle in handles:
         poll.register(handle, select.POLLIN)
     poll.poll(max(0.0, seconds) * 1000)
-
-
-class _ProcFs:
-    """Linux: one read of stat, cmdline and environ a process. Start = boot id and clock ticks since boot."""
-
-    def __init__(self) -> None:
-        boot = Path("/proc/sys/kernel/random/boot_id")
-        self._booted_at: float | None = None
-        self._boot = boot.read_text(encoding="ascii").strip()[:8] if boot.exists() else "boot"
-
-    def pids(self) -> Iterator[int]:
-        self._booted_at = _booted_at()
-        return (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - a Path for each costs more
-
-    def row(self, pid: int, *, full: bool = False) -> ProcessInfo | None:
-        stat = _read(f"/proc/{pid}/stat", hidden=True)
-        # The name may hold spaces and parentheses: the fields begin after the last ")".
-        head, found, tail = stat.rpartition(b") ")
-        if not found:
-            # Some are as if they were not there at all.
-            if not full and _exists(pid):
-                raise PermissionError(errno.EACCES, "hidden")
-            return None
-        field = tail.split()
-        state, ppid, pgid, sid, foreground, threads, start = (field[i] for i in (0, 1, 2, 3, 5, 17, 19))
-        name = head.partition(b"(")[2].decode(errors="replace")
-        # When only its first thread has ended it is alive, and its other threads show what it runs.
-        headless = state == b"Z" and int(threads) > 1
-        read = _read_of_threads if headless else _read_of
-        environ = b"\0" + read(pid, "environ") if full else b""
-        return ProcessInfo(
-            id=ProcessId(pid, f"{self._boot}:{start.decode()}"),
-            ppid=int(ppid),
-            pgid=int(pgid),
-            sid=int(sid),
-            foreground=int(foreground),
-            uid=_uid(pid) if full else -1,
-            name=name,
-            argv=tuple(read(pid, "cmdline").decode(errors="replace").rstrip("\0").split("\0")) if full else (),
-            mark=_value(environ, MARK),
-            pane=(_value(environ, "TMUX"), _value(environ, "TMUX_PANE")),
-            ended=state in {b"Z", b"X", b"x"} and not headless,
-            started_at=self._booted_at + int(start) / _TICKS if self._booted_at and full else None,
-        )
-
-
-def _booted_at() -> float | None:
-    """Read at each look: it moves with the clock."""
-    found = _read("/proc/stat").partition(b"\nbtime ")[2].split(maxsplit=1)
-    return float(found[0]) if found else None
-
-
-def _read(path: str, *, hidden: bool = False) -> bytes:
-    """What the file holds, nothing where there is none. One that must not be read raises PermissionError if `hidden`."""
-    try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - the table is read often
-            return file.read()
-    except OSError as error:
-        if error.errno in {errno.ENOENT, errno.ESRCH}:
-            return b""
-        if error.errno in {errno.EACCES, errno.EPERM} and not hidden:
-            return b""
-        raise
-
-
-def _read_of(pid: int, name: str) -> bytes:
-    return _read(f"/proc/{pid}/{name}")
-
-
-def _read_of_threads(pid: int, name: str) -> bytes:
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
-    except OSError:
-        return b""
-    return next(filter(None, (_read(f"/proc/{pid}/task/{thread}/{name}") for thread in threads)), b"")
-
-
-def _uid(pid: int) -> int:
-    try:
-        return os.stat(f"/proc/{pid}").st_uid  # noqa: PTH116
-    except OSError:
-        return -1
-
-
-def _value(environ: bytes, name: str) -> str:
-    start = environ.find(b"\0" + name.encode() + b"=")
-    if start < 0:
-        return ""
-    start += len(name) + 2
-    end = environ.find(b"\0", start)
-    return environ[start : end if end >= 0 else None].decode(errors="replace")
-
-
-class _Psutil:
-    """Elsewhere: psutil. The foreground group is not to be had there; the pane's own group stands for it."""
-
-    def pids(self) -> Iterable[int]:
-        import psutil
-
-        return psutil.pids()
-
-    def row(self, pid: int, *, full: bool = False) -> ProcessInfo | None:
-        import psutil
-
-        try:
-            process = psutil.Process(pid)
-            with process.oneshot():
-                pgid = os.getpgid(pid)
-                environ: dict[str, str] = _quietly(process.environ, _NOTHING) if full else _NOTHING
-                return ProcessInfo(
-                    id=ProcessId(pid, f"{process.create_time():.6f}"),
-                    ppid=process.ppid(),
-                    pgid=pgid,
-                    sid=os.getsid(pid),
-                    foreground=pgid,
-                    uid=process.uids().real,
-                    name=process.name(),
-                    argv=tuple(_quietly(process.cmdline, [])) if full else (),
-                    mark=environ.get(MARK, ""),
-                    pane=(environ.get("TMUX", ""), environ.get("TMUX_PANE", "")),
-                    ended=process.status() == psutil.STATUS_ZOMBIE,
-                    started_at=process.create_time(),
-                )
-        except (psutil.NoSuchProcess, ProcessLookupError):
-            return None
-        except psutil.AccessDenied as error:
-            raise PermissionError(errno.EACCES, "hidden") from error
-
-
-_T = TypeVar("_T")
-_NOTHING: dict[str, str] = {}
-
-
-def _quietly(read: Callable[[], _T], otherwise: _T) -> _T:
-    import psutil
-
-    try:
-        return read()
-    except (psutil.AccessDenied, psutil.ZombieProcess, OSError):
-        return otherwise

@@ -16,7 +16,7 @@ from loopctl.executor.workspace import prepare
 from loopctl.model.facts import REFUSED, Fact, Known, Unknown
 from loopctl.model.observed import Subject, known_item
 from loopctl.model.plan import CHANGED, FAILED, Action, Result
-from loopctl.model.processes import ProcessId, ProcessTable
+from loopctl.model.processes import MARK, ProcessId, ProcessTable
 from loopctl.model.sessions import ACTIVE, STARTED, TMUX_RUNNER, SessionRecord
 from loopctl.model.workspaces import WORKTREE
 from loopctl.planner import ended_by_itself
@@ -117,7 +117,7 @@ def _prepare(action: Action, subject: Subject, world: World) -> tuple[SessionRec
         world.ledger.inherit(record.resumes, record.id)
     if after.cursor:
         world.ledger.set_cursor(record.id, after.cursor)
-    env = {**harness.env(), "LOOPCTL_SESSION": record.id, "LOOPCTL_REF": str(action.ref)}
+    env = {**harness.env(), MARK: record.id, "LOOPCTL_REF": str(action.ref)}
     return record, StartSpec(record.id, action.ref, after.name, argv, place.path, env), place.note
 
 

@@ -28,6 +28,9 @@ _KEEPER = "keeper:"
 # A script shows as one of these; its own name is then the second word.
 _INTERPRETERS = ("python*", "node", "nodejs", "bun", "deno", "ruby", "perl", "sh", "bash", "dash", "zsh", "ksh", "java")
 
+#: Every process that is started for a session carries its id in a variable of this name.
+MARK = "LOOPCTL_SESSION"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class ProcessId:

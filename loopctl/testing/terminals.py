@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from loopctl.model.facts import REFUSED, Fact, Known, Unknown
+from loopctl.model.processes import MARK
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import Pane, ServerId, ServerView
 from loopctl.ports import PaneRef, Started, StartSpec
@@ -138,7 +139,7 @@ class FakeTerminals:
             return Unknown(problem, REFUSED)
         servers = self._servers
         session = servers.open(socket, spec.name, mark=spec.id, ref=str(spec.ref))
-        mark = spec.env.get("LOOPCTL_SESSION", "")
+        mark = spec.env.get(MARK, "")
         habit = servers.habits.get(spec.argv[0], POLITE)
         pane = servers.split(socket, session, spec.argv, mark=mark, habit=habit, owner=spec.id)
         pane.remain_on_exit = "on"

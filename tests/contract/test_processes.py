@@ -15,8 +15,9 @@ from typing import Protocol
 
 import pytest
 
-from loopctl.adapters import processes
-from loopctl.adapters.processes import LocalProcesses
+from loopctl.adapters import processes_proc
+from loopctl.adapters.processes import LocalProcesses, Source
+from loopctl.adapters.processes_psutil import Psutil
 from loopctl.model.facts import Known
 from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable
 from loopctl.ports import Processes
@@ -45,8 +46,8 @@ class FakeStage:
 
 
 class RealStage:
-    def __init__(self) -> None:
-        self.port: Processes = LocalProcesses()
+    def __init__(self, source: Source | None = None) -> None:
+        self.port: Processes = LocalProcesses(source)
         self.own = os.getpid()
         self.children: list[subprocess.Popen[bytes]] = []
 
@@ -74,12 +75,12 @@ class RealStage:
             child.communicate()
 
 
-@pytest.fixture(params=["fake", "real"])
+@pytest.fixture(params=["fake", "real", "portable"])
 def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
     if request.param == "fake":
         yield FakeStage()
         return
-    real = RealStage()
+    real = RealStage(Psutil() if request.param == "portable" else None)
     yield real
     real.close()
 
@@ -251,7 +252,7 @@ def test_what_the_machine_hides_is_not_taken_for_ended(
             raise OSError(error, os.strerror(error))
         return open(path, *args, **more)  # type: ignore[call-overload]  # noqa: PTH123
 
-    monkeypatch.setattr(processes, "open", hiding, raising=False)
+    monkeypatch.setattr(processes_proc, "open", hiding, raising=False)
     # One that is as if it were not there cannot be told from none, but there is always an init.
     assert table(real).partial == (who == "init" or error != errno.ENOENT)
     assert real.port.wait([target], 0) == {target}
