@@ -9,29 +9,25 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket as sockets
-import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from loopctl.adapters import shell
+from loopctl.adapters.tmux_capture import assembled, batches, capture_lines, split_captures
 from loopctl.adapters.tmux_format import (
-    MARK,
-    NAME,
     PANE_FORMAT,
-    literal,
+    checked,
+    first_line,
     on_pane,
     on_server,
     on_session,
-    parse_pane,
     parse_panes,
     quote,
-    split_captures,
-    tidy,
 )
 from loopctl.adapters.tmux_paste import paste_script, pasted
 from loopctl.adapters.tmux_program import explained
+from loopctl.adapters.tmux_socket import no_server, socket_doubt
+from loopctl.adapters.tmux_start import spec_problem, start_line, started, why_not
 from loopctl.model.facts import REFUSED, Fact, Known, Unknown
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import Pane, ServerId, ServerView
@@ -40,9 +36,6 @@ from loopctl.ports import PaneRef, Started, StartSpec
 T = TypeVar("T")
 
 _TIMEOUT = 20.0
-# One capture call returns at most about this much; more panes go into the next call.
-_CAPTURE_BYTES = 32 * 1024 * 1024
-_ALTERNATE = b"\n--- alternate screen ---\n"
 _LONGEST_SOCKET = 100
 
 
@@ -75,7 +68,7 @@ class Tmux:
 
     def look(self, socket: str) -> Fact[ServerView]:
         """All panes of a server in one call."""
-        doubt = _socket_doubt(socket)
+        doubt = socket_doubt(socket)
         if doubt is not None:
             return doubt
         for attempt in (1, 2):
@@ -89,13 +82,13 @@ class Tmux:
             if attempt == 1 and "server exited unexpectedly" in done.stderr:
                 continue
             break
-        return self._explain(_no_server(socket, done.stderr))
+        return self._explain(no_server(socket, done.stderr))
 
     def secure(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
         """Turn input off and remain-on-exit on."""
         body = "select-pane -d -t {0} ; set-option -p -t {0} remain-on-exit on ; set-option -p -t {0} @loopctl_pane {1}"
         return self._on_panes(
-            socket, server, panes, lambda pane: body.format(quote(pane.pane_id), quote(_mark(pane.mark)))
+            socket, server, panes, lambda pane: body.format(quote(pane.pane_id), quote(checked(pane.mark)))
         )
 
     def release(self, socket: str, server: ServerId, panes: Sequence[PaneRef]) -> str:
@@ -118,25 +111,25 @@ class Tmux:
     ) -> str:
         if not panes:
             return ""
-        lines = [on_pane(p.pane_id, p.session_id, _mark(p.mark), body(p), dead=dead) for p in panes]
+        lines = [on_pane(p.pane_id, p.session_id, checked(p.mark), body(p), dead=dead) for p in panes]
         return self._script(socket, server, lines)[1]
 
     def capture(self, socket: str, server: ServerId, panes: Sequence[Pane]) -> Mapping[str, Fact[bytes]]:
         """The whole scrollback of each pane, the alternate screen after what it covers."""
         result: dict[str, Fact[bytes]] = {}
-        for batch in _batches(panes):
+        for batch in batches(panes):
             nonce = f"loopctl-{secrets.token_hex(16)}"
-            lines = [line for pane in batch for line in _capture_lines(pane, nonce)]
+            lines = [line for pane in batch for line in capture_lines(pane, nonce)]
             output, problem = self._script(socket, server, lines)
             parts = split_captures(output, nonce)
             for pane in batch:
-                result[pane.pane_id] = _assemble(pane, parts, problem)
+                result[pane.pane_id] = assembled(pane, parts, problem)
         return result
 
     def paste(self, socket: str, server: ServerId, pane: PaneRef, text: str) -> Fact[None]:
         """Give a live pane a text, as `tmux_paste` says."""
-        _mark(pane.mark)
-        doubt = _socket_doubt(socket)
+        checked(pane.mark)
+        doubt = socket_doubt(socket)
         if isinstance(doubt, Unknown):
             return Unknown(doubt.reason, REFUSED)
         name = f"loopctl-{secrets.token_hex(16)}"
@@ -149,7 +142,7 @@ class Tmux:
 
     def mark(self, socket: str, server: ServerId, pane: PaneRef, ref: WorkItemRef) -> str:
         """Put our marks on a session that is taken over, unless it carries another one by now."""
-        session, mark = quote(pane.session_id), _mark(pane.mark)
+        session, mark = quote(pane.session_id), checked(pane.mark)
         body = f"set-option -t {session} @loopctl_id {quote(mark)} ; set-option -t {session} @loopctl_ref {quote(str(ref))}"
         free = f"#{{||:#{{?@loopctl_id,0,1}},#{{==:#{{@loopctl_id}},{mark}}}}}"
         return self._script(socket, server, [on_session(pane.pane_id, pane.session_id, [free], body)])[1]
@@ -159,7 +152,7 @@ class Tmux:
         result: dict[str, Fact[Started]] = {}
         good = []
         for spec in specs:
-            problem = _spec_problem(spec)
+            problem = spec_problem(spec)
             if problem:
                 result[spec.id] = Unknown(problem, REFUSED)
             else:
@@ -167,7 +160,7 @@ class Tmux:
         if len(os.fsencode(socket)) > _LONGEST_SOCKET:
             too_long = Unknown(f"{socket}: too long for a socket; set tmux.socket", REFUSED)
             return result | {s.id: too_long for s in good}
-        doubt = _socket_doubt(socket)
+        doubt = socket_doubt(socket)
         if isinstance(doubt, Unknown):
             return result | {s.id: Unknown(doubt.reason, REFUSED) for s in good}
         if not good:
@@ -180,10 +173,10 @@ class Tmux:
             if ours
             else []
         )
-        lines += [_start_line(spec, nonce, self._remain, self._keeper) for spec in good]
+        lines += [start_line(spec, nonce, self._remain, self._keeper) for spec in good]
         done = self._run(socket, ["start-server", ";", "source-file", "-"], stdin="\n".join(lines) + "\n")
-        made = _started(done.stdout.decode(errors="replace"), nonce)
-        why: Fact[Started] = Unknown("tmux did not answer in time") if done.timed_out else _why_not(done.stderr)
+        made = started(done.stdout.decode(errors="replace"), nonce)
+        why: Fact[Started] = Unknown("tmux did not answer in time") if done.timed_out else why_not(done.stderr)
         if not done.timed_out and any(spec.id not in made for spec in good):
             why = self._explain(why)
         for spec in good:
@@ -193,11 +186,11 @@ class Tmux:
     def _explain(self, fact: Fact[T], said: str = "") -> Fact[T]:
         if isinstance(fact, Known):
             return fact
-        reason = f"{fact.reason} ({_first_line(said)})" if said.strip() else fact.reason
+        reason = f"{fact.reason} ({first_line(said)})" if said.strip() else fact.reason
         return Unknown(explained(reason, self._env, self._program), fact.kind)
 
     def _script(self, socket: str, server: ServerId, lines: Sequence[str]) -> tuple[bytes, str]:
-        doubt = _socket_doubt(socket)
+        doubt = socket_doubt(socket)
         if isinstance(doubt, Unknown):
             return b"", doubt.reason
         # What panes show comes back too, and may hold any word that is known.
@@ -207,140 +200,10 @@ class Tmux:
             return b"", f"tmux did not answer within {self._timeout:g} s"
         if another.encode() in done.stdout:
             return b"", "another tmux server answers at this socket"
-        return done.stdout, "" if done.code == 0 else _first_line(done.stderr) or f"tmux ended with {done.code}"
+        return done.stdout, "" if done.code == 0 else first_line(done.stderr) or f"tmux ended with {done.code}"
 
     def _run(self, socket: str, words: Sequence[str], stdin: str | None = None) -> shell.Completed:
         argv = [self._program, "-u", "-S", socket, "-f", "/dev/null", *words]
         return shell.run(
             argv, stdin=stdin.encode() if stdin is not None else None, env=self._env, timeout=self._timeout
         )
-
-
-def _mark(text: str) -> str:
-    if not MARK.match(text):
-        msg = f"{text!r} is no session id"
-        raise ValueError(msg)
-    return text
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
-
-
-def _why_not(said: str) -> Unknown:
-    """A chain stops where it fails, and new-session is its first command: with a complaint there is no pane."""
-    return Unknown(_first_line(said), REFUSED) if said.strip() else Unknown("tmux made no pane and did not say why")
-
-
-def _socket_doubt(socket: str) -> Fact[ServerView] | None:
-    """What the socket file alone tells: no server, or a reason for doubt; None = ask the server."""
-    try:
-        info = Path(socket).lstat()
-        if stat.S_ISLNK(info.st_mode):
-            info = Path(socket).stat()
-    except FileNotFoundError:
-        return Known(ServerView(socket))
-    except OSError as error:
-        return Unknown(f"{socket}: {error.strerror}")
-    if not stat.S_ISSOCK(info.st_mode):
-        return Unknown(f"{socket} is not a socket")
-    if info.st_uid != os.geteuid():
-        return Unknown(f"{socket} belongs to another user")
-    return None
-
-
-def _no_server(socket: str, said: str) -> Fact[ServerView]:
-    """Believe that no server runs only when the kernel says that nobody listens."""
-    probe = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
-    try:
-        probe.settimeout(2)
-        probe.connect(socket)
-    except (ConnectionRefusedError, FileNotFoundError):
-        return Known(ServerView(socket))
-    except OSError as error:
-        return Unknown(f"{socket}: {error.strerror or error}")
-    finally:
-        probe.close()
-    return Unknown(f"tmux: {_first_line(said) or 'no answer'} ({socket})")
-
-
-def _batches(panes: Sequence[Pane]) -> Iterator[list[Pane]]:
-    batch: list[Pane] = []
-    size = 0
-    for pane in panes:
-        cost = (pane.history + pane.height + 1) * (pane.width + 1)
-        if batch and size + cost > _CAPTURE_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append(pane)
-        size += cost
-    if batch:
-        yield batch
-
-
-def _capture_lines(pane: Pane, nonce: str) -> Iterator[str]:
-    target = quote(pane.pane_id)
-    # While a program shows the alternate screen, -a is the screen it covers and the history lies above that.
-    parts = {"main": "-S - -E -"}
-    if pane.alternate:
-        parts = {"covered": "-a -q", "alternate": ""}
-        if pane.history:
-            parts = {"history": "-S - -E -1"} | parts
-    for name, flags in parts.items():
-        # Without the pane's "%": display-message reads that as a time format.
-        begin, end = (quote(f"{nonce} {pane.pane_id[1:]} {word}") for word in (name, "end"))
-        # A chain stops at its first error: a part without its end is of a pane that is not there.
-        yield f"display-message -p {begin} ; capture-pane -p -J {flags} -t {target} ; display-message -p {end}"
-
-
-def _assemble(pane: Pane, parts: Mapping[tuple[str, str], bytes], problem: str) -> Fact[bytes]:
-    def part(name: str) -> bytes:
-        return parts.get((pane.pane_id, name), b"")
-
-    wanted = "alternate" if pane.alternate else "main"
-    if (pane.pane_id, wanted) not in parts:
-        return Unknown(problem or "tmux returned no text for this pane")
-    if not pane.alternate:
-        return Known(tidy(part("main"), dead=pane.dead))
-    return Known(tidy(part("history") + part("covered")) + _ALTERNATE + tidy(part("alternate"), dead=pane.dead))
-
-
-def _spec_problem(spec: StartSpec) -> str:
-    if not NAME.match(spec.name):
-        return f"{spec.name!r} cannot be a session name: letters, digits, _ and - only"
-    if not spec.argv:
-        return "the harness has no command line"
-    if not Path(spec.cwd).is_dir():
-        return f"{spec.cwd} is not a folder"
-    texts = [spec.cwd, *spec.argv, *spec.env, *spec.env.values()]
-    return "a NUL cannot be passed on" if any("\0" in text for text in texts) else ""
-
-
-def _start_line(spec: StartSpec, nonce: str, remain: str, keeper: tuple[str, ...]) -> str:
-    """One line = one chain: after a failed new-session nothing of it is run on somebody else's session."""
-    # One word would be given to a shell; two are executed as they are.
-    argv = keeper + spec.argv if keeper or len(spec.argv) > 1 else ("env", *spec.argv)
-    env = " ".join(f"-e {quote(f'{key}={value}')}" for key, value in spec.env.items())
-    command = " ".join(quote(word) for word in argv)
-    there = quote(f"={spec.name}:")
-    return " ; ".join(
-        [
-            f"new-session -d -P -F {quote(f'{nonce} {spec.id} {PANE_FORMAT}')} -x 200 -y 50 -s {quote(spec.name)}"
-            f" -c {quote(literal(spec.cwd))} {env} -- {command}",
-            f"set-option -w -t {there} remain-on-exit {remain}",
-            f"set-option -t {there} @loopctl_id {quote(_mark(spec.id))}",
-            f"set-option -t {there} @loopctl_ref {quote(str(spec.ref))}",
-            f"set-option -p -t {there} @loopctl_command {quote(spec.argv[0].rpartition('/')[2])}",
-        ]
-    )
-
-
-def _started(text: str, nonce: str) -> dict[str, Started]:
-    made: dict[str, Started] = {}
-    for line in text.split("\n"):
-        if line.startswith(nonce + " "):
-            _, id_, rest = line.split(" ", 2)
-            parsed = parse_pane(rest)
-            if parsed:
-                made[id_] = Started(parsed[0], parsed[2])
-    return made

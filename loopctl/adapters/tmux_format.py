@@ -6,7 +6,6 @@ that ends in `;` ends the command there, while a quoted word in a script does no
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Mapping
 
@@ -16,15 +15,14 @@ from loopctl.model.tmux import unsupported
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,200}\Z")
 MARK = re.compile(r"[0-9a-f-]{0,64}\Z")
-_EPITAPH = re.compile(rb"Pane is dead(?: \(.*\))?")
 
 # What a dead pane ran is what tmux was told to run, which may be only what stands before the agent. A program calls itself
 # what it likes: a separator, or a line break and what looks like another pane.
 _COMMAND = "s/[^ -z]/_/:#{?#{&&:#{pane_dead},#{@loopctl_command}},#{@loopctl_command},#{pane_current_command}}"
 
-# Only ids and numbers come before the texts, and the separator is taken out of all but the last, so the name
-# (always last) may hold anything. A ref has no character outside of ! to z; a mark that does was not ours. The separator is printable: tmux 3.4 and later print control characters as
-# \037 or _, and a C locale loses the rest.
+# Only ids and numbers come before the texts, and the separator is taken out of all but the last, so the name (always
+# last) may hold anything. A ref has no character outside of ! to z; a mark that does was not ours. The separator is
+# printable: tmux 3.4 and later print control characters as \037 or _, and a C locale loses the rest.
 _FIELDS = (
     "pid",
     "start_time",
@@ -163,23 +161,14 @@ def _signal_number(text: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def split_captures(data: bytes, nonce: str) -> dict[tuple[str, str], bytes]:
-    """Cut the output of many captures at our marker lines: (pane id, part) -> text, whole parts only."""
-    parts: dict[tuple[str, str], bytes] = {}
-    pieces = re.split(rb"^" + nonce.encode() + rb" (\d+) (\w+)\n", data, flags=re.MULTILINE)
-    # pieces: text before, then (pane, word, text) for each marker.
-    markers = list(zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True))
-    for (pane, name, text), (next_pane, next_name, _) in itertools.pairwise(markers):
-        if name != b"end" and (next_pane, next_name) == (pane, b"end"):
-            parts[f"%{pane.decode()}", name.decode()] = text
-    return parts
+def checked(text: str) -> str:
+    """A mark as it is. Raises ValueError for what loopctl gives to no session."""
+    if not MARK.match(text):
+        msg = f"{text!r} is no session id"
+        raise ValueError(msg)
+    return text
 
 
-def tidy(text: bytes, *, dead: bool = False) -> bytes:
-    """Take away what the program did not write: blanks at line ends, empty lines at the end of the screen, and tmux's
-    own last line on a dead pane."""
-    lines = [line.rstrip() for line in text.split(b"\n")]
-    while lines and (not lines[-1] or (dead and _EPITAPH.fullmatch(lines[-1]))):
-        dead = dead and not lines[-1]
-        lines.pop()
-    return b"\n".join(lines) + b"\n" if lines else b""
+def first_line(text: str) -> str:
+    """The first line of what tmux said."""
+    return text.strip().partition("\n")[0]

@@ -22,7 +22,8 @@ from loopctl.adapters.github_api import GitHubApi
 from loopctl.adapters.github_health import health
 from loopctl.adapters.github_lookup import lookup_fact
 from loopctl.adapters.github_reply import read_http
-from loopctl.adapters.tmux_format import PANE_FORMAT, parse_panes, split_captures, tidy
+from loopctl.adapters.tmux_capture import split_captures, tidy
+from loopctl.adapters.tmux_format import PANE_FORMAT, parse_panes
 from loopctl.controller.desk import Desk, Settings
 from loopctl.controller.inbox import _hint, _message
 from loopctl.controller.routing import DEFAULT_EVENTS, is_end

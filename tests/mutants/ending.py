@@ -253,8 +253,8 @@ ENDING = (
     ),
     Mutant(
         "all texts are captured in one call of tmux",
-        "loopctl/adapters/tmux.py",
-        "        if batch and size + cost > _CAPTURE_BYTES:\n",
+        "loopctl/adapters/tmux_capture.py",
+        "        if batch and size + cost > _BYTES:\n",
         "        if False:\n",
         ("tests/unit/test_adapter_corners.py",),
         "A hundred full scrollbacks would not fit into memory, and no session could be closed.",

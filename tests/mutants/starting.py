@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 STARTING = (
     Mutant(
         "start kills an occupant",
-        "loopctl/adapters/tmux.py",
+        "loopctl/adapters/tmux_start.py",
         '    return " ; ".join(\n        [\n',
         '    return " ; ".join(\n        [\n            f"run-shell \'tmux -S \\"#{{socket_path}}\\" kill-session -t ={spec.name} || true\'",\n',
         ("tests/contract/test_terminals.py::test_a_name_that_is_taken_is_refused_and_its_session_untouched",),
@@ -15,7 +15,7 @@ STARTING = (
     ),
     Mutant(
         "a start that was refused goes on with somebody else's session",
-        "loopctl/adapters/tmux.py",
+        "loopctl/adapters/tmux_start.py",
         '    return " ; ".join(\n        [\n',
         '    return "\\n".join(\n        [\n',
         ("tests/contract/test_terminals.py::test_a_name_that_is_taken_is_refused_and_its_session_untouched",),

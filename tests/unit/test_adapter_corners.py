@@ -17,8 +17,7 @@ from uuid import uuid4
 
 import pytest
 
-from loopctl.adapters import processes, registry_lock, worktrees
-from loopctl.adapters import tmux as tmux_adapter
+from loopctl.adapters import processes, registry_lock, tmux_capture, worktrees
 from loopctl.adapters.harnesses import CommandHarness
 from loopctl.adapters.harnesses_health import health
 from loopctl.adapters.registry import SqliteRegistry
@@ -238,14 +237,14 @@ def test_where_there_is_no_handle_of_a_process_its_identity_is_compared_all_the_
 
 def test_panes_with_much_text_are_captured_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes back of one call fits into memory."""
-    monkeypatch.setattr(tmux_adapter, "_CAPTURE_BYTES", 100)
+    monkeypatch.setattr(tmux_capture, "_BYTES", 100)
     small, large = (
         Pane("$1", "@1", id_, 7, dead=False, session="s", width=width, height=4)
         for id_, width in (("%1", 9), ("%2", 99))
     )
-    assert [[p.pane_id for p in batch] for batch in tmux_adapter._batches([small, small, large, small])] == [
+    assert [[p.pane_id for p in batch] for batch in tmux_capture.batches([small, small, large, small])] == [
         ["%1", "%1"],
         ["%2"],
         ["%1"],
     ]
-    assert list(tmux_adapter._batches([])) == []
+    assert list(tmux_capture.batches([])) == []
