@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from loopctl.errors import StateError
 from loopctl.model.facts import Unknown
 from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, Tree, TreeRoot, tree_of
+from loopctl.observe import among
 from loopctl.ports import World
 
 #: How long a process may take to vanish after SIGKILL before it is named as a survivor.
@@ -84,14 +85,14 @@ class Ending:
 def snapshot(endings: Sequence[Ending], world: World) -> str:
     """Take the trees of all sessions in one look. Returns why it could not be done, or ""."""
     try:
-        others = frozenset(record.id for record in world.registry.all())
+        others = world.registry.all()
     except StateError as error:
         return error.message
     table = world.processes.look()
     if isinstance(table, Unknown):
         return table.reason
     for ending in endings:
-        ending.root = replace(ending.root, others=others)
+        ending.root = among(ending.root, others)
         ending.rescan(table.value, world.policy.spare)
         ending.harness = {process.id for process in ending.tree.harness}
     return ""

@@ -45,6 +45,17 @@ class ProcessId:
     def __str__(self) -> str:
         return str(self.pid)
 
+    def began_after(self, other: ProcessId) -> bool | None:
+        """Whether a process that lives began after another one; None where their starts do not tell. No clock has a part in it."""
+        (boot, _, mine), (then, _, theirs) = self.start.rpartition(":"), other.start.rpartition(":")
+        try:
+            numbers = float(mine), float(theirs)
+        except ValueError:
+            return None
+        if bool(boot) != bool(then):
+            return None
+        return boot != then or numbers[0] > numbers[1]
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
@@ -142,8 +153,10 @@ class TreeRoot:
     """What ties processes to one session.
 
     `pane` is the live process that tmux shows in the pane (None when it is dead or gone), `mark` the session's id,
-    `tmux` the pane_key of that pane, `server` the tmux server's pid, and `known` those already found before. `sid` is
-    the process session of the pane, which outlives its process; `others` are the ids of the sessions in the registry.
+    `tmux` the pane_key of that pane, `server` the pid of the tmux server that answers, and `known` those already found before.
+    `here` says that this server is the one that the pane was on: on the next one, the same words name somebody else's pane.
+    `leader` is the process that the pane had, whose process session outlives it; `others` are the ids of the sessions in the
+    registry, and `panes` the pane_keys of these.
     """
 
     mark: str
@@ -151,12 +164,20 @@ class TreeRoot:
     tmux: tuple[str, str] = ("", "")
     server: int = 0
     known: frozenset[ProcessId] = frozenset()
-    sid: int = 0
+    leader: ProcessId | None = None
     others: frozenset[str] = frozenset()
+    panes: frozenset[tuple[str, str]] = frozenset()
+    here: bool = True
 
-    def is_other(self, mark: str) -> bool:
-        """Whether this mark is another session's. A value that is nobody's id says nothing."""
-        return mark != self.mark and mark in self.others
+    def is_inside(self, process: ProcessInfo) -> bool:
+        """Whether its TMUX and TMUX_PANE are this pane's."""
+        return self.here and bool(process.pane[1]) and pane_key(*process.pane) == self.tmux
+
+    def is_other(self, process: ProcessInfo) -> bool:
+        """Whether its environment says that it is another session's: by the mark, or by the pane. A mark that is nobody's id
+        says nothing."""
+        in_theirs = bool(process.pane[1]) and pane_key(*process.pane) in self.panes - {self.tmux}
+        return in_theirs or (process.mark != self.mark and process.mark in self.others)
 
     def is_elsewhere(self, process: ProcessInfo) -> bool:
         """Whether it runs below another tmux server, which has the mark only because it was once started from here."""
@@ -190,12 +211,14 @@ def tree_of(table: ProcessTable, root: TreeRoot, spare: Sequence[str]) -> Tree:
     """Find the live processes of one session in a table.
 
     Members are the pane's process, its session and process group, every process that carries the session's mark
-    or the pane's TMUX and TMUX_PANE, and all their descendants. Descendants that carry another session's
-    mark are that session's. Left out: pid 1 and below, the tmux server, and, with all below them, what `spare` names
+    or the pane's TMUX and TMUX_PANE, and all their descendants. Outside of the pane's session, what says to be another
+    session's is not ours; where it says both, it is spared. Left out: pid 1 and below, the tmux server, and, with all below them, what `spare` names
     and what has nothing but the mark and runs below another tmux server.
     """
     pane = table.get(root.pane.pid) if root.pane and table.alive(root.pane) else None
-    found, spared = _descend(table, _seeds(table, root, pane), root, pane, spare)
+    # It is the same before and after the pane's process has ended.
+    sid = pane.sid if pane else _left_session(table, root)
+    found, spared = _descend(table, _seeds(table, root, pane), root, sid, spare)
     row = table.processes.__getitem__
     keepers = {pid for pid in found if row(pid).is_keeper}
     agents = {pid for pid in found if pane and pid in {pane.id.pid, *(row(keeper).kept for keeper in keepers)}}
@@ -214,7 +237,11 @@ def tree_of(table: ProcessTable, root: TreeRoot, spare: Sequence[str]) -> Tree:
 def _seeds(table: ProcessTable, root: TreeRoot, pane: ProcessInfo | None) -> set[int]:
     seeds = {pid for pid in _marked(table, root) if not root.is_elsewhere(table.processes[pid])}
     seeds.update(process.pid for process in root.known if table.alive(process))
-    seeds.update(pid for pid in table.in_pane.get(root.tmux, ()) if not root.is_other(table.processes[pid].mark))
+    if root.here:
+        # What is older than the server is left over from another one that had its number.
+        server = table.get(root.server)
+        inside = (table.processes[pid] for pid in table.in_pane.get(root.tmux, ()))
+        seeds.update(row.id.pid for row in inside if not (server and server.id.began_after(row.id)))
     if pane:
         seeds.add(pane.id.pid)
         if pane.sid == pane.id.pid:
@@ -227,19 +254,28 @@ def _marked(table: ProcessTable, root: TreeRoot) -> tuple[int, ...]:
 
 
 def _descend(
-    table: ProcessTable, seeds: Iterable[int], root: TreeRoot, pane: ProcessInfo | None, spare: Sequence[str]
+    table: ProcessTable, seeds: Iterable[int], root: TreeRoot, sid: int, spare: Sequence[str]
 ) -> tuple[set[int], set[int]]:
-    reachable = _closure(table, seeds, root)
+    reachable = _closure(table, seeds, root, sid)
     # Only what left the pane's session can be a server of others; what runs below one is its own business, even where
-    # it carries our mark. That session is the same before and after the pane's process has ended.
-    sid = pane.sid if pane else root.sid
+    # it carries our mark.
     shared = {pid for pid in reachable if table.processes[pid].sid != sid and is_spared(table.processes[pid], spare)}
     shared |= _adopted_from_others(table, reachable, root, sid, beside=bool(shared))
-    elsewhere = {pid for pid in _marked(table, root) if root.is_elsewhere(table.processes[pid])} - reachable
-    left_out = _closure(table, shared | elsewhere, replace(root, others=frozenset()))
+    tied = {*_marked(table, root), *(table.in_pane.get(root.tmux, ()) if root.here else ())}
+    elsewhere = {pid for pid in tied if root.is_elsewhere(table.processes[pid]) or root.is_other(table.processes[pid])}
+    elsewhere -= reachable
+    left_out = _closure(table, shared | elsewhere, replace(root, others=frozenset(), panes=frozenset()), sid)
     # Of those that are left out below another one, the topmost stands for all.
     named = shared | {pid for pid in elsewhere if table.processes[pid].ppid not in left_out}
     return reachable - left_out, named & left_out
+
+
+def _left_session(table: ProcessTable, root: TreeRoot) -> int:
+    """The process session of a pane whose process has ended; 0 where another process has its number by now."""
+    if root.leader is None:
+        return 0
+    row = table.get(root.leader.pid)
+    return root.leader.pid if row is None or row.id == root.leader else 0
 
 
 def _adopted_from_others(
@@ -258,17 +294,18 @@ def _adopted_from_others(
 
 
 def _is_tied(row: ProcessInfo, root: TreeRoot, sid: int) -> bool:
-    ours = row.mark == root.mark or (bool(row.pane[1]) and pane_key(*row.pane) == root.tmux)
-    return ours or row.sid == sid or row.id in root.known
+    return row.mark == root.mark or root.is_inside(row) or row.sid == sid or row.id in root.known
 
 
-def _closure(table: ProcessTable, seeds: Iterable[int], root: TreeRoot) -> set[int]:
+def _closure(table: ProcessTable, seeds: Iterable[int], root: TreeRoot, sid: int) -> set[int]:
     seen: set[int] = set()
     queue = list(seeds)
     while queue:
         pid = queue.pop()
         row = table.processes.get(pid)
-        if row is None or pid <= 1 or pid in seen or pid == root.server or root.is_other(row.mark):
+        if row is None or pid <= 1 or pid in seen or pid == root.server:
+            continue
+        if row.sid != sid and root.is_other(row):
             continue
         seen.add(pid)
         queue.extend(table.children.get(pid, ()))

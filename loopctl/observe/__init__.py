@@ -1,7 +1,20 @@
 """What is: the registry, tmux, the process table and the providers, each asked as few times as possible."""
 
 from loopctl.observe.look import observe
-from loopctl.observe.sight import root_of, sight, view_of
+from loopctl.observe.sight import among, may_live, root_of, sight, view_of
 from loopctl.observe.sources import answered, ask, ask_about, discover, hear, muted
 
-__all__ = ["answered", "ask", "ask_about", "discover", "hear", "muted", "observe", "root_of", "sight", "view_of"]
+__all__ = [
+    "among",
+    "answered",
+    "ask",
+    "ask_about",
+    "discover",
+    "hear",
+    "may_live",
+    "muted",
+    "observe",
+    "root_of",
+    "sight",
+    "view_of",
+]

@@ -21,14 +21,13 @@ def observe(world: World) -> Observation:
     here = [record for record in records if record.machine == world.machine]
     sockets = {record.socket for record in here if record.runner == TMUX_RUNNER and record.socket} | {world.socket}
     servers, processes = _look_twice(world, sorted(sockets))
-    ids = frozenset(record.id for record in records)
     # An open record is its item's session, even where an imported one is older than a closed one of ours.
     latest = {record.ref: record.id for record in sorted(here, key=lambda r: r.status != CLOSED_STATUS)}
     subjects = tuple(
         Subject(
             record.ref,
             NOT_ASKED,
-            view_of(record, servers, processes, world.policy.spare, ids),
+            view_of(record, servers, processes, world.policy.spare, records),
             latest=latest[record.ref] == record.id,
         )
         for record in here

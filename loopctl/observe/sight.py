@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from loopctl.model.facts import Fact, Known, Unknown
-from loopctl.model.processes import ProcessInfo, ProcessTable, TreeRoot, pane_key, tree_of
+from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, TreeRoot, pane_key, tree_of
 from loopctl.model.sessions import (
     ABSENT_PANE,
     CLOSED_STATUS,
@@ -30,9 +31,9 @@ def view_of(
     servers: Mapping[str, Fact[ServerView]],
     processes: Fact[ProcessTable],
     spare: tuple[str, ...],
-    others: frozenset[str] = frozenset(),
+    others: Iterable[SessionRecord] = (),
 ) -> SessionView:
-    """See one record: its pane, where every identity agrees, and its live processes. `others` are all sessions' ids."""
+    """See one record: its pane, where every identity agrees, and its live processes. `others` are all records."""
     if record.runner != TMUX_RUNNER:
         return SessionView(record, Known(Sighting(NO_PANE)))
     if isinstance(processes, Unknown):
@@ -44,20 +45,31 @@ def view_of(
     return SessionView(record, sighting, tree_of(table, root_of(record, sighting.value, others), spare))
 
 
-def root_of(record: SessionRecord, sighting: Sighting, others: frozenset[str] = frozenset()) -> TreeRoot:
+def root_of(record: SessionRecord, sighting: Sighting, others: Iterable[SessionRecord] = ()) -> TreeRoot:
     """What ties processes to this session. The record's own pid is no proof: only marks and the live pane are."""
-    # Its pane's number means something on its own server only: on the next one at this socket it is a stranger's.
-    server = record.server
-    tmux = pane_key(f"{record.socket},{server.pid}", record.pane_id) if server and record.pane_id else ("", "")
-    leader = sighting.process or record.pane
-    return TreeRoot(
+    root = TreeRoot(
         mark=record.id,
         pane=sighting.process,
-        tmux=tmux,
+        tmux=_pane_key(record),
         server=sighting.server.pid if sighting.server else 0,
-        sid=leader.pid if leader else 0,
-        others=others,
+        leader=sighting.process or record.pane,
+        # Its pane's number means something on its own server only, which the next one may share its pid with.
+        here=sighting.server is not None and sighting.server == record.server,
     )
+    return among(root, others)
+
+
+def among(root: TreeRoot, others: Iterable[SessionRecord]) -> TreeRoot:
+    """The same, with what belongs to other sessions. `others` are all records."""
+    others = tuple(others)
+    panes = frozenset(map(_pane_key, others)) - {("", "")}
+    return replace(root, others=frozenset(record.id for record in others), panes=panes)
+
+
+def _pane_key(record: SessionRecord) -> tuple[str, str]:
+    if record.server is None or not record.pane_id:
+        return "", ""
+    return pane_key(f"{record.socket},{record.server.pid}", record.pane_id)
 
 
 def sight(record: SessionRecord, servers: Mapping[str, Fact[ServerView]], table: ProcessTable) -> Fact[Sighting]:
@@ -178,14 +190,20 @@ def _hidden_server(record: SessionRecord, view: ServerView, table: ProcessTable)
         # Its start was cut off: of a server, only the command line tells which socket it was made for.
         rows = (row for row in table.processes.values() if record.socket in row.argv[1:] and row.id.pid != answers)
         return next((row.id.pid for row in rows if _is_server(row)), 0)
-    row = table.get(server.pid) if server.pid != answers else None
-    return server.pid if row is not None and _may_be(server, row) else 0
+    return server.pid if server.pid != answers and may_live(server, table, record.pane) else 0
 
 
-def _may_be(server: ServerId, process: ProcessInfo) -> bool:
-    """Whether the process that has the server's number may be that server, and not one of another time."""
-    young = process.started_at is None or abs(process.started_at - server.start) <= _START_SLACK
-    return young and _is_server(process)
+def may_live(server: ServerId, table: ProcessTable, pane: ProcessId | None) -> bool:
+    """Whether the process that has the server's number may be that server, and not one of another time. `pane` is a process
+    that the server started: what had the number before that one began is the server."""
+    row = table.get(server.pid)
+    if row is None or not _is_server(row):
+        return False
+    later = row.id.began_after(pane) if pane else None
+    if later is not None:
+        return not later
+    # tmux tells its start by the clock on the wall, which may have been set since.
+    return row.started_at is None or abs(row.started_at - server.start) <= _START_SLACK
 
 
 def _is_server(process: ProcessInfo) -> bool:
@@ -194,5 +212,4 @@ def _is_server(process: ProcessInfo) -> bool:
 
 
 def _is_ours(record: SessionRecord, process: ProcessInfo) -> bool:
-    server = f"{record.socket},{record.server.pid}" if record.server else ""
-    return process.mark == record.id or pane_key(*process.pane) == pane_key(server, record.pane_id)
+    return process.mark == record.id or pane_key(*process.pane) == _pane_key(record)

@@ -29,7 +29,7 @@ AGENT = row(100, 50, "claude")
 
 def test_a_child_of_the_panes_session_is_not_spared_when_the_agent_has_ended() -> None:
     podman = row(101, 100, "podman")
-    going = Ending(TreeRoot("m", AGENT.id, sid=100), 5.0)
+    going = Ending(TreeRoot("m", AGENT.id, leader=AGENT.id), 5.0)
     going.rescan(ProcessTable.of((AGENT, podman)), ("podman",))
     going.rescan(ProcessTable.of((replace(podman, ppid=1),)), ("podman",))
     assert [process.id.pid for process in going.survivors] == [101]
@@ -37,7 +37,7 @@ def test_a_child_of_the_panes_session_is_not_spared_when_the_agent_has_ended() -
 
 def test_what_was_spared_is_named_when_its_parent_has_ended_and_not_when_it_has_ended_itself() -> None:
     podman = row(101, 100, "podman", sid=101)
-    going = Ending(TreeRoot("m", AGENT.id, sid=100), 5.0)
+    going = Ending(TreeRoot("m", AGENT.id, leader=AGENT.id), 5.0)
     going.rescan(ProcessTable.of((AGENT, podman)), ("podman",))
     going.rescan(ProcessTable.of((replace(podman, ppid=1),)), ("podman",))
     assert [process.label for process in going.spared] == ["podman (101)"]

@@ -31,7 +31,12 @@ BARE = process(110, KEEPER, name="daemon")
 
 def tree(*rows: ProcessInfo, live: bool = True) -> Tree:
     root = TreeRoot(
-        MARK, FRONT_ROW.id if live else None, pane_key(*TMUX), SERVER, sid=PANE, others=frozenset({MARK, "abc-2"})
+        MARK,
+        FRONT_ROW.id if live else None,
+        pane_key(*TMUX),
+        SERVER,
+        leader=FRONT_ROW.id,
+        others=frozenset({MARK, "abc-2"}),
     )
     return tree_of(ProcessTable.of((process(SERVER, 1, name="tmux: server"), *rows)), root, ())
 
@@ -173,7 +178,7 @@ def test_a_keeper_alone_makes_no_session_undead() -> None:
 
 
 def test_an_ending_waits_for_its_keepers() -> None:
-    going = Ending(TreeRoot(MARK, FRONT_ROW.id, sid=PANE), 5.0)
+    going = Ending(TreeRoot(MARK, FRONT_ROW.id, leader=FRONT_ROW.id), 5.0)
     going.rescan(ProcessTable.of((FRONT_ROW, KEEPER_ROW)), ())
     assert going.awaited == {FRONT_ROW.id, KEEPER_ROW.id}
     assert going.has_pane_process

@@ -35,7 +35,7 @@ BASE = (process(1, 0, sid=1, name="init"), process(SERVER, 1, sid=SERVER, name="
 
 def tree(*rows: ProcessInfo, own: tuple[int, ...] = (), spare: tuple[str, ...] = (), live: bool = True) -> Tree:
     others = frozenset({MARK, "abc-2"})
-    root = TreeRoot(MARK, AGENT.id if live else None, pane_key(*TMUX), SERVER, sid=PANE, others=others)
+    root = TreeRoot(MARK, AGENT.id if live else None, pane_key(*TMUX), SERVER, leader=AGENT.id, others=others)
     table = ProcessTable.of((*BASE, *rows) if live else (*BASE[:2], *rows), own)
     return tree_of(table, root, spare)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from loopctl.model.facts import Known, Unknown
 from loopctl.model.processes import ProcessId
 from loopctl.model.sessions import ServerId
 from loopctl.testing import FakeWorld, SimRecord
+from tests.unit.playbooks import ending
 
 Spoil = Callable[[FakeWorld, SimRecord], object]
 
@@ -80,13 +82,35 @@ def test_a_server_whose_number_a_later_one_has_is_gone() -> None:
     agent = world.session("demo/app#1")
     server = world.servers.ensure(world.socket).id
     world.servers.stop(world.socket)
-    name, pid = "tmux: server", server.pid
-    world.machine.spawn(name, pid=pid, started_at=server.start + 3.5)
-    assert world.phase(agent) == "lost"
-    for started_at in (server.start + 2.5, server.start - 2.5, None):
+    for started_at in (server.start + 3.5, server.start, None):
+        world.machine.spawn("tmux: server", pid=server.pid, started_at=started_at)
+        assert world.phase(agent) == "lost"
         world.machine.end(server.pid)
-        world.machine.spawn(name, pid=pid, started_at=started_at)
-        assert world.phase(agent) is None
+
+
+def test_of_a_record_that_names_no_process_the_clock_must_tell_which_server_it_is() -> None:
+    world = FakeWorld()
+    agent = world.session("demo/app#1", pane=None)
+    server = world.servers.ensure(world.socket).id
+    world.servers.stop(world.socket)
+    for started_at, phase in ((server.start + 3.5, "lost"), (server.start + 2.5, None), (None, None)):
+        world.machine.spawn("tmux: server", pid=server.pid, started_at=started_at)
+        assert world.phase(agent) == phase
+        world.machine.end(server.pid)
+
+
+def test_a_clock_that_was_set_hides_no_server() -> None:
+    """Its socket was cleaned away, and tmux tells its start by another clock than the kernel does now."""
+    world = FakeWorld()
+    agent = world.session("demo/app#1")
+    server = world.servers.ensure(world.socket)
+    world.servers.unlink(world.socket)
+    row = world.machine.processes[server.id.pid]
+    row.row = replace(row.row, started_at=server.id.start + 3600.0)
+    sighting = world.view(agent).sighting
+    assert isinstance(sighting, Unknown)
+    assert "still runs but cannot be reached" in sighting.reason
+    assert world.plan(ending()).actions == ()
 
 
 @pytest.mark.parametrize("phase", ["lost", "gone"])
