@@ -21,6 +21,8 @@ MARK = "abc-1"
 SERVER = 50
 PANE = 100
 TMUX = ("/run/tmux,50,0", "%3")
+#: Another session's.
+THEIRS = ("/run/tmux,50,0", "%8")
 
 
 def process(
@@ -33,9 +35,20 @@ AGENT = process(PANE, SERVER, mark=MARK, pane=TMUX, name="claude")
 BASE = (process(1, 0, sid=1, name="init"), process(SERVER, 1, sid=SERVER, name="tmux: server", mark=MARK), AGENT)
 
 
-def tree(*rows: ProcessInfo, own: tuple[int, ...] = (), spare: tuple[str, ...] = (), live: bool = True) -> Tree:
-    others = frozenset({MARK, "abc-2"})
-    root = TreeRoot(MARK, AGENT.id if live else None, pane_key(*TMUX), SERVER, leader=AGENT.id, others=others)
+def tree(
+    *rows: ProcessInfo, own: tuple[int, ...] = (), spare: tuple[str, ...] = (), live: bool = True, here: bool = True
+) -> Tree:
+    others, panes = frozenset({MARK, "abc-2"}), frozenset({pane_key(*TMUX), pane_key(*THEIRS)})
+    root = TreeRoot(
+        MARK,
+        AGENT.id if live else None,
+        pane_key(*TMUX),
+        SERVER,
+        leader=AGENT.id,
+        others=others,
+        panes=panes,
+        here=here,
+    )
     table = ProcessTable.of((*BASE, *rows) if live else (*BASE[:2], *rows), own)
     return tree_of(table, root, spare)
 
@@ -83,6 +96,52 @@ def test_another_pane_server_or_mark_is_somebody_elses() -> None:
         process(124, 123, sid=124),
     )
     assert pids(found.members) == [PANE]
+
+
+def test_what_says_both_is_spared_and_named_unless_the_kernel_knows_better() -> None:
+    found = tree(
+        process(122, 1, sid=122, pane=TMUX, mark="abc-2"),
+        process(125, 1, sid=125, pane=THEIRS, mark=MARK),
+        process(126, 125, sid=126, pane=THEIRS, mark=MARK),  # stands below a named one
+        process(127, PANE, pane=THEIRS, mark="abc-2"),  # never left the pane's session, whatever it calls itself
+    )
+    assert (pids(found.members), pids(found.spared)) == ([PANE, 127], [122, 125])
+
+
+def test_the_next_server_with_the_same_number_has_other_panes() -> None:
+    stranger, marked = process(200, SERVER, sid=200, pane=TMUX), process(201, 1, sid=201, pane=TMUX, mark=MARK)
+    assert pids(tree(stranger, marked, live=False).members) == [200, 201]
+    assert pids(tree(stranger, marked, live=False, here=False).members) == [201]
+
+
+def test_what_is_older_than_the_server_was_in_a_pane_of_another_one() -> None:
+    def row(pid: int, ppid: int, start: str, name: str = "sh") -> ProcessInfo:
+        return replace(process(pid, ppid, sid=pid, name=name, pane=TMUX), id=ProcessId(pid, start))
+
+    table = ProcessTable.of((row(SERVER, 1, "boot:20", "tmux: server"), row(60, 1, "boot:10"), row(61, 1, "boot:30")))
+    assert pids(tree_of(table, TreeRoot(MARK, None, pane_key(*TMUX), SERVER), ()).members) == [61]
+
+
+def test_a_process_session_whose_number_is_anothers_by_now_protects_nobody() -> None:
+    """A server of others that the agent started has left the pane's session, also where its own has that number."""
+    server = replace(process(PANE, 1, sid=PANE, name="tmux: server", mark=MARK), id=ProcessId(PANE, "later"))
+    assert pids(tree(server, live=False, spare=("tmux*",)).members) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "later"),
+    [
+        ("boot:5", "boot:4", True),
+        ("boot:4", "boot:5", False),
+        ("boot:4", "boot:4", False),
+        ("boot:4", "last:5", True),
+        ("1700000000.5", "1700000000.25", True),
+        ("boot:4", "5", None),
+        ("boot:x", "boot:4", None),
+    ],
+)
+def test_which_of_two_processes_began_later(one: str, other: str, later: bool | None) -> None:
+    assert ProcessId(1, one).began_after(ProcessId(2, other)) is later
 
 
 def test_a_process_with_the_agents_number_and_another_start_is_not_the_agent() -> None:

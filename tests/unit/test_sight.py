@@ -113,6 +113,25 @@ def test_a_clock_that_was_set_hides_no_server() -> None:
     assert world.plan(ending()).actions == ()
 
 
+@pytest.mark.parametrize("status", ["active", "closed"])
+def test_a_pane_of_the_next_server_is_a_strangers_though_all_numbers_are_the_same(status: str) -> None:
+    """Where numbers are given anew, as in a container that starts again, server and pane get those of the last time."""
+    world = FakeWorld()
+    server = world.servers.ensure(world.socket).id
+    stranger = world.foreign("somebody").panes[0]
+    assert stranger.pid
+    editor = world.machine.processes[stranger.pid]
+    editor.row = replace(editor.row, pane=(f"{world.socket},{server.pid},0", stranger.pane_id))
+    world.item("demo/app#1", "closed")
+    agent = world.session(
+        "demo/app#1", "gone", server=replace(server, start=server.start - 5000), pane_id=stranger.pane_id, status=status
+    )
+    world.apply(world.plan(ending()))
+    assert world.phase(agent) == "gone"
+    assert world.machine.alive(editor.id)
+    assert not any(effect.what == "signal" for effect in world.machine.effects)
+
+
 @pytest.mark.parametrize("phase", ["lost", "gone"])
 def test_a_name_that_is_used_again_is_no_doubt_about_a_pane_that_is_gone(phase: str) -> None:
     world = FakeWorld()
