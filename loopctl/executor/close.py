@@ -49,11 +49,8 @@ def _give_up(cases: Sequence[Case], world: World) -> None:
 
 
 def _look_again(cases: Sequence[Case], world: World) -> None:
-    """Read the panes back; what cannot be read is a problem, a pane that is gone is not."""
     for (socket, server), group in by_server(cases).items():
-        view = world.terminals.look(socket)
-        for case in group:
-            read_back(case, view, server)
+        read_back(group, socket, server, world)
 
 
 def _secure(cases: Sequence[Case], world: World) -> None:
@@ -62,10 +59,9 @@ def _secure(cases: Sequence[Case], world: World) -> None:
     world.transcripts.prove_writable()
     for (socket, server), group in by_server(cases).items():
         problem = world.terminals.secure(socket, server, [ref for case in group for ref in case.pane_refs()])
-        view = world.terminals.look(socket)
+        read_back(group, socket, server, world)
         for case in group:
             case.secured = frozenset(pane.pane_id for pane in case.mine if not pane.dead and not pane.input_off)
-            read_back(case, view, server)
             loose = [pane.pane_id for pane in case.panes if not pane.input_off or pane.remain_on_exit == "off"]
             if loose and not case.problem:
                 case.problem = f"input-off or remain-on-exit did not hold on {', '.join(loose)}" + (
@@ -154,9 +150,8 @@ def _remove_panes(cases: Sequence[Case], world: World) -> None:
     going = [case for case in cases if case.action.after.phase == GONE and case.panes]
     for (socket, server), group in by_server(going).items():
         problem = world.terminals.remove(socket, server, [ref for case in group for ref in case.pane_refs()])
-        view = world.terminals.look(socket)
+        read_back(group, socket, server, world)
         for case in group:
-            read_back(case, view, server)
             if case.panes and not case.problem:
                 case.problem = f"its pane could not be removed{f': {problem}' if problem else ''}"
 

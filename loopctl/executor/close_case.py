@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from loopctl.executor.close_processes import Ending
-from loopctl.model.facts import Known, Unknown
+from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.plan import Action
+from loopctl.model.processes import ProcessId
 from loopctl.model.sessions import Pane, ServerId, ServerView, SessionRecord, SessionView, Sighting
-from loopctl.observe import root_of
+from loopctl.observe import may_live, root_of
 from loopctl.ports import PaneRef, World
 
 
@@ -64,17 +65,44 @@ def by_server(cases: Iterable[Case]) -> dict[tuple[str, ServerId], list[Case]]:
     return groups
 
 
-def read_back(case: Case, view: Known[ServerView] | Unknown, server: ServerId) -> None:
-    """Note which of the panes are still there; what cannot be read is a problem, a pane that is gone is not."""
+def read_back(cases: Sequence[Case], socket: str, server: ServerId, world: World) -> None:
+    """Note which panes of these cases, all on this server, are still there.
+
+    What cannot be read is a problem, and so is a pane that is no longer where it was. One that is gone is not: its server
+    shows it nowhere, or has ended.
+    """
+    view = world.terminals.look(socket)
+    shown = next((case.sighting.process for case in cases if case.sighting.process), None)
+    doubt = _doubt(view, socket, server, shown, world)
+    for case in cases:
+        if doubt or isinstance(view, Unknown):
+            case.problem = doubt
+        else:
+            _read_back(case, view.value.panes if view.value.server == server else ())
+
+
+def _doubt(view: Fact[ServerView], socket: str, server: ServerId, shown: ProcessId | None, world: World) -> str:
+    """Why a look does not tell what became of the panes of this server, which started the process `shown`; or ""."""
     if isinstance(view, Unknown):
-        case.problem = view.reason
-        return
-    rows = view.value.panes if view.value.server == server else ()
+        return view.reason
+    if view.value.server == server:
+        return ""
+    table = world.processes.look()
+    if isinstance(table, Unknown):
+        return table.reason
+    return f"its tmux server cannot be reached at {socket} any more" if may_live(server, table.value, shown) else ""
+
+
+def _read_back(case: Case, rows: Sequence[Pane]) -> None:
     seen = {(pane.pane_id, pane.session_id): pane for pane in rows if pane.mark == case.record.id}
     found = [(then, seen.get((then.pane_id, then.session_id))) for then in case.mine]
     case.panes = tuple(now for _, now in found if now)
+    there = {pane.pane_id for pane in rows}
+    moved = [then.pane_id for then, now in found if not now and then.pane_id in there]
     changed = [now.pane_id for then, now in found if now and not now.dead and (then.dead or then.pid != now.pid)]
-    if changed:
+    if moved:
+        case.problem = f"{', '.join(moved)} was taken out of its session, or lost its mark, since it was looked at"
+    elif changed:
         case.problem = f"another process runs in {', '.join(changed)} than when it was looked at"
 
 

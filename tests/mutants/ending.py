@@ -36,8 +36,8 @@ ENDING = (
     Mutant(
         "another process in the pane is not noticed during the close",
         "loopctl/executor/close_case.py",
-        "    if changed:\n",
-        "    if False:\n",
+        "    elif changed:\n",
+        "    elif False:\n",
         _UNIT,
         "A program that is put into the pane during the close would be signalled.",
     ),
@@ -150,8 +150,8 @@ ENDING = (
     Mutant(
         "the tmux server is a member",
         "loopctl/model/processes.py",
-        "pid <= 1 or pid in seen or pid == root.server or root.is_other(row.mark)",
-        "pid <= 1 or pid in seen or root.is_other(row.mark)",
+        "pid <= 1 or pid in seen or pid == root.server:",
+        "pid <= 1 or pid in seen:",
         ("tests/unit/test_processes_model.py",),
         "Ending one session would end all sessions of the server.",
     ),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loopctl.model.plan import CHANGED, FAILED, Result
-from loopctl.model.rules import REMOVE
+from loopctl.model.rules import REMOVE, RETAIN
 from loopctl.testing import STUBBORN, FakeWorld, SimPane, SimRecord
 from loopctl.testing.machine import Habit
 from tests.unit.playbooks import ending
@@ -113,6 +113,47 @@ def test_a_pane_that_vanishes_with_its_agent_is_no_failure(meanwhile: Meanwhile)
     result = apply(world)
     assert (result.status, "its pane vanished meanwhile" in result.detail) == (CHANGED, True)
     assert world.record(agent).status == "closed"
+
+
+def taken_away(world: FakeWorld, agent: SimRecord, pane: SimPane) -> None:
+    """Somebody moves it into a session of their own."""
+    assert agent.session
+    agent.session.panes.remove(pane)
+    world.foreign("somebody").panes.append(pane)
+
+
+def unmarked(world: FakeWorld, agent: SimRecord, pane: SimPane) -> None:
+    assert agent.session
+    agent.session.mark = ""
+
+
+def hidden(world: FakeWorld, agent: SimRecord, pane: SimPane) -> None:
+    world.servers.unlink(world.socket)
+
+
+@pytest.mark.parametrize("session", [RETAIN, REMOVE])
+@pytest.mark.parametrize("what", [taken_away, unmarked, hidden])
+def test_a_pane_that_is_out_of_sight_is_not_gone(
+    meanwhile: Meanwhile, what: Callable[[FakeWorld, SimRecord, SimPane], None], session: str
+) -> None:
+    """Nobody could turn its input off or save what it shows, so its agent is not ended."""
+    world, agent, pane = one()
+    meanwhile(world.terminals, "secure", lambda: what(world, agent, pane))
+    assert apply(world, session=session).status == FAILED
+    assert not [effect for effect in world.machine.effects if effect.what in {"signal", "remove"}]
+    assert world.machine.alive(agent.process)  # type: ignore[arg-type]
+    assert world.record(agent).status == "active"
+
+
+@pytest.mark.parametrize("what", [taken_away, unmarked, hidden])
+def test_a_pane_that_gets_out_of_sight_during_the_close_leaves_its_record_open(
+    meanwhile: Meanwhile, what: Callable[[FakeWorld, SimRecord, SimPane], None]
+) -> None:
+    world, agent, pane = one()
+    meanwhile(world.processes, "signal", lambda: what(world, agent, pane))
+    assert apply(world).status == FAILED
+    assert world.record(agent).status == "active"
+    assert b"says hello" in world.transcripts.load(world.record(agent))
 
 
 def test_a_pane_that_cannot_be_removed_keeps_its_record_open() -> None:
