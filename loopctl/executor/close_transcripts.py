@@ -41,19 +41,25 @@ def save_last_words(cases: Sequence[Case], world: World) -> None:
         case.problem = ""
 
 
-def joined(before: bytes, now: bytes, height: int) -> bytes:
-    """One text of two captures of a pane, with nothing of the first one lost.
+def joined(before: bytes, now: bytes) -> bytes:
+    """One text of two captures of a session, with no line of either lost.
 
-    The later one stands for both where it begins like the first (but for the last screen, which a program repaints);
-    else (it was cleared, or the history was full) it is put after it.
+    Where one has all lines of the other, in their order, it stands for both. Else what is new is put after the earlier one: a
+    program repaints its screen, clears it or leaves the alternate one, and a history is full at some time.
     """
-    lines = before.splitlines(keepends=True)
-    settled = b"".join(lines[: max(0, len(lines) - height)])
-    if now.startswith(before.rstrip()) or (settled and now.startswith(settled) and len(now) >= len(before)):
+    then, later = before.splitlines(keepends=True), now.splitlines(keepends=True)
+    if _holds(later, then):
         return now
-    if not now.strip() or before.endswith(now):
+    if _holds(then, later):
         return before
-    return before + _LATER + now
+    same = next((n for n, (one, other) in enumerate(zip(then, later, strict=False)) if one != other), 0)
+    return before + _LATER + b"".join(later[same:])
+
+
+def _holds(whole: Iterable[bytes], part: Iterable[bytes]) -> bool:
+    """Whether all lines of the one stand in the other, in their order; blank ones do not count."""
+    lines = iter(whole)
+    return all(line in lines for line in part if line.strip())
 
 
 def _capture(cases: Sequence[Case], world: World) -> Iterable[tuple[Case, Known[bytes] | Unknown]]:
@@ -102,7 +108,7 @@ def _save_group(cases: Sequence[Case], world: World) -> None:
             if isinstance(text, Unknown):
                 raise StateError(text.reason)
             before = world.transcripts.load(case.record)
-            whole = joined(before, text.value, case.panes[0].height)
+            whole = joined(before, text.value)
         except StateError as error:
             case.problem = error.message
             continue
