@@ -9,7 +9,7 @@ from dataclasses import replace
 from loopctl.errors import StateError
 from loopctl.model.facts import Known
 from loopctl.model.plan import CHANGED, FAILED, STALE, Action, Result
-from loopctl.model.sessions import SessionView
+from loopctl.model.sessions import SessionRecord, SessionView
 from loopctl.ports import PaneRef, World
 
 
@@ -20,14 +20,14 @@ def mend_all(actions: Sequence[tuple[Action, SessionView]], world: World) -> lis
 
 def _mend(action: Action, view: SessionView, world: World) -> Result:
     words = []
-    if view.record.only_begun:
+    if view.record.only_begun or view.unnamed:
         try:
             bound = _bind(view, world)
         except StateError as error:
             return Result(action, FAILED, error.message)
         if not bound:
             return Result(action, STALE, "its record has changed meanwhile")
-        words.append("its record names its pane")
+        words.append("its record names its pane" if view.record.only_begun else "its record names its process")
     if view.silenced:
         if problem := _release(view, world):
             return Result(action, FAILED, problem)
@@ -49,7 +49,13 @@ def _bind(view: SessionView, world: World) -> bool:
     )
     if world.registry.replace(record) is None:
         return False
-    # Who was cut off did not get to say it.
+    if view.record.only_begun:
+        _announce(record, world)
+    return True
+
+
+def _announce(record: SessionRecord, world: World) -> None:
+    """Who was cut off did not get to say it."""
     world.journal.emit(
         "session.started",
         ref=str(record.ref),
@@ -58,7 +64,6 @@ def _bind(view: SessionView, world: World) -> bool:
         pane=record.pane_id,
         resumes=record.resumes or None,
     )
-    return True
 
 
 def _release(view: SessionView, world: World) -> str:

@@ -108,7 +108,8 @@ def _prepare(action: Action, subject: Subject, world: World) -> tuple[SessionRec
         cwd=place.path,
         workspace=place.path if after.workspace == WORKTREE else "",
         branch=place.branch,
-        node_id=item.node_id if item else "",
+        # An item that was asked about for this very plan is not asked about again.
+        node_id=item.node_id if item else action.guard.item_node,
         created_at=world.now(),
         resumes=_predecessor(subject, begun),
     )
@@ -148,7 +149,9 @@ def _finish(
         return Result(action, FAILED, made.reason)
     pane = made.value.pane
     row = table.value.get(pane.pid) if isinstance(table, Known) else None
-    problem = _bind(record, made.value, row.id if row and row.mark == record.id else None, world)
+    # A process that has just been forked has no environment to show yet; its parent tells as well.
+    began = row.id if row and row.ppid == made.value.server.pid else None
+    problem = _bind(record, made.value, began, world)
     world.journal.emit(
         "session.started",
         ref=str(record.ref),

@@ -182,10 +182,20 @@ class SessionView:
         return tuple(pane for pane in mine if pane.own_mark == self.record.id)
 
     @property
+    def unnamed(self) -> bool:
+        """Whether its record names its pane and not the process in it, which has the session's mark."""
+        if self.record.origin != STARTED or self.record.pane or not self.record.pane_id:
+            return False
+        shown = self.sighting.value.process if isinstance(self.sighting, Known) else None
+        rows = (*self.tree.members, *self.tree.keepers)
+        return any(row.id == shown and row.mark == self.record.id for row in rows)
+
+    @property
     def half_done(self) -> bool:
         """Whether it runs, and a start or a close that was cut off has left something to be put right."""
         shown = isinstance(self.sighting, Known) and self.sighting.value.pane is not None
-        return self.phase == RUNNING and shown and (self.record.only_begun or bool(self.silenced))
+        broken = self.record.only_begun or self.unnamed or bool(self.silenced)
+        return self.phase == RUNNING and shown and broken
 
 
 def phase_of(record: SessionRecord | None, sighting: Sighting, tree: Tree) -> str:

@@ -141,6 +141,7 @@ def mend_of(subject: Subject, desired: Desired, observation: Observation) -> Act
         return None
     after = After(phase=RUNNING, status=ACTIVE, pane=LIVE, input="on" if view.silenced else "", kill_harness=False)
     parts = ["its record does not name its pane"] if view.record.only_begun else []
+    parts += ["its record does not name its process"] if view.unnamed else []
     parts += ["a close that was cut off has turned its input off"] if view.silenced else []
     before = before_of(view, view.sighting.value)
     return action_of(RECORD, subject, desired, before, after, " and ".join(parts), observation)

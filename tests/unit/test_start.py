@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
-from loopctl.model.facts import Fact, Unknown
+from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.plan import CHANGED, FAILED, RECORD, START, Result
+from loopctl.model.processes import ProcessTable
 from loopctl.model.sessions import RETAINED
 from loopctl.ports import Started, StartSpec
+from loopctl.run import apply_plan
 from loopctl.testing import FakeWorld
 from tests.unit.playbooks import running
 
@@ -40,6 +43,50 @@ def test_the_record_comes_before_the_pane_and_gets_its_identities_after() -> Non
     (record,) = made.registry.records.values()
     assert record.server and record.pane and record.pane_id and record.session_id
     assert made.plan(running()).actions == ()
+
+
+def test_a_process_that_shows_no_environment_yet_is_the_one_that_its_server_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = world()
+    plan, look = made.plan(running()), made.processes.look
+
+    def forked_only() -> Fact[ProcessTable]:
+        fact = look()
+        assert isinstance(fact, Known)
+        return Known(ProcessTable.of(replace(row, mark="") for row in fact.value.processes.values()))
+
+    monkeypatch.setattr(made.processes, "look", forked_only)
+    made.apply(plan)
+    monkeypatch.undo()
+    (record,) = made.registry.records.values()
+    assert record.pane and made.machine.alive(record.pane)
+
+
+def test_a_record_that_does_not_name_its_process_learns_it_by_the_mark_alone() -> None:
+    made = world()
+    mine = made.session("demo/app#1", pane=None)
+    other = made.session("demo/app#2", pane=None)
+    made.item("demo/app#2", labels=("loop",))
+    assert other.process
+    row = made.machine.processes[other.process.pid]
+    row.row = replace(row.row, mark="")  # somebody's, for all that is known
+    plan = made.plan(running())
+    assert [(a.verb, a.ref.number, a.why) for a in plan.actions] == [
+        (RECORD, 1, "its record does not name its process")
+    ]
+    (result,) = made.apply(plan).results
+    assert (result.status, result.detail) == (CHANGED, "its record names its process")
+    assert made.record(mine).pane == mine.process
+    assert made.plan(running()).actions == ()
+
+
+@pytest.mark.parametrize("asked_at", [0.0, None])
+def test_a_record_knows_its_item_also_where_nobody_asked_again(asked_at: float | None) -> None:
+    made = FakeWorld()
+    made.item("demo/app#1", labels=("loop",), node_id="I_1")
+    apply_plan(made.plan(running()), made.world, asked_at=asked_at)
+    assert [record.node_id for record in made.registry.records.values()] == ["I_1"]
 
 
 def test_a_start_whose_answer_was_lost_is_found_again_and_not_made_twice() -> None:
