@@ -84,7 +84,7 @@ def _carry_out(plan: Plan, observation: Observation, world: World) -> tuple[list
         subject = _subject(action, observation)
         reason = "its record is not there any more" if subject is None else ""
         unsure = doubt(action, subject, observation) if subject else ""
-        if subject is None or (not unsure and (reason := moved(action, subject, observation))):
+        if subject is None or (not unsure and (reason := moved(action, subject, observation, world.policy))):
             results[index] = Result(action, STALE, reason)
         elif unsure:
             held += [] if (doubtful := Held(action.ref, unsure)) in held else [doubtful]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from loopctl.model.facts import Unknown
 from loopctl.model.observed import NOT_ASKED, Observation, Subject
-from loopctl.model.plan import BEGINNINGS, Action, Guard
+from loopctl.model.plan import BEGINNINGS, ENDINGS, Action, Guard
+from loopctl.model.rules import Policy
 from loopctl.model.sessions import ABSENT_PANE, DEAD, LIVE
-from loopctl.planner import agent_elsewhere, guard_of, still_alive
+from loopctl.planner import agent_elsewhere, guard_of, read_in, stays, still_alive
 
 # An agent that ended by itself since the plan has only come nearer to the end state.
 _NEARER = {LIVE: 0, DEAD: 1, ABSENT_PANE: 2}
@@ -22,7 +23,7 @@ _NAMES = {
     "pane_id": "the pane",
     "item_state": "the item",
     "item_node": "the item",
-    "item_facts": "what the item says of itself (labels, people, milestone, times)",
+    "item_facts": "what the item says of itself (labels, people, milestone, times, what a rule reads)",
     "attached": "whether somebody is attached",
 }
 
@@ -41,11 +42,12 @@ def doubt(action: Action, subject: Subject, observation: Observation) -> str:
     return ""
 
 
-def moved(action: Action, subject: Subject, observation: Observation) -> str:
+def moved(action: Action, subject: Subject, observation: Observation, policy: Policy) -> str:
     """Which identity does not match any more, or ""."""
     if action.verb in BEGINNINGS and not subject.latest:
         return "the item has a newer session"
-    then, now = action.guard, guard_of(subject, observation)
+    then = action.guard
+    now = guard_of(subject, observation, read_in(then.item_facts))
     gone = _NEARER.get(now.pane_state, 0) > _NEARER.get(then.pane_state, 0)
     for name, words in _NAMES.items():
         old, new = getattr(then, name), getattr(now, name)
@@ -54,6 +56,8 @@ def moved(action: Action, subject: Subject, observation: Observation) -> str:
         unasked |= name == "attached" and not old
         if old != new and not left and not unasked:
             return f"{words} has changed{_detail(name, old, new)}"
+    if action.verb in ENDINGS and then.item_state and (kept := stays(subject, policy)):
+        return kept.note
     if _NEARER.get(now.pane_state, 0) < _NEARER.get(then.pane_state, 0):
         return "the pane is alive again"
     if now.pane and now.pane != then.pane:

@@ -15,7 +15,7 @@ def action_of(
     verb: str, subject: Subject, desired: Desired, before: Before, after: After, reason: str, observation: Observation
 ) -> Action:
     """One change, relying on all that the subject shows now."""
-    guard = guard_of(subject, observation)
+    guard = guard_of(subject, observation, desired.reads)
     return Action(
         verb=verb,
         ref=subject.ref,

@@ -5,14 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from loopctl.model.items import WorkItem
 from loopctl.model.markdown import Markdown
 from loopctl.model.observed import Observation, Subject, known_item
 from loopctl.model.refs import WorkItemRef
+from loopctl.model.rules import Expression
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
+_WORD = re.compile(r"\w+")
+# Not followed by the name of what is read.
+_WHOLE_ITEM = re.compile(r"\bitem\b(?!\s*\.)")
+_TEXTS = frozenset({"title", "updated_at", "url"})
 
 
 def facts_of(subject: Subject, observation: Observation) -> Mapping[str, object]:
@@ -38,12 +43,30 @@ def comment_facts(subject: Subject, session: Mapping[str, object]) -> Mapping[st
     return {"item": known | ref, "session": {**session, "name": Markdown(name) if _NAME.fullmatch(name) else name}}
 
 
-def item_facts(item: WorkItem) -> str:
-    """A short digest of what a rule can ask of an item: equal as long as every rule would say the same of it."""
+def item_facts(item: WorkItem, reads: Iterable[str] = ()) -> str:
+    """A short digest of what rules ask of an item: equal as long as every rule would say the same of it.
+
+    All that `match.item` can ask is in it, and of what else a `when` can ask the names in `reads`, which it begins with: a title
+    that was edited is news for those only who read titles.
+    """
     closed_at = item.closed_at.timestamp() if item.closed_at else None
-    named = (item.kind, item.state, item.reason, item.author, item.milestone, closed_at)
-    text = json.dumps([*named, sorted(item.labels), sorted(item.assignees)])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    named = [item.kind, item.state, item.reason, item.author, item.milestone, closed_at]
+    more = {name: str(getattr(item, name)) for name in sorted(reads)}
+    text = json.dumps([*named, sorted(item.labels), sorted(item.assignees), *more.values()])
+    return "".join(f"{name}:" for name in more) + hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_in(digest: str) -> frozenset[str]:
+    """The names that a digest of an item begins with."""
+    return _TEXTS.intersection(digest.split(":"))
+
+
+def texts_of(when: Expression) -> frozenset[str]:
+    """What of an item a condition reads that `match.item` cannot ask."""
+    if "item" not in when.names:
+        return frozenset()
+    whole = _WHOLE_ITEM.search(when.source) is not None
+    return _TEXTS if whole else _TEXTS.intersection(_WORD.findall(when.source))
 
 
 def _ref(ref: WorkItemRef) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from loopctl.model.facts import Known
@@ -10,15 +11,15 @@ from loopctl.model.plan import Guard
 from loopctl.planner.facts import item_facts
 
 
-def guard_of(subject: Subject, observation: Observation) -> Guard:
-    """The identities that a plan about this subject relies on."""
+def guard_of(subject: Subject, observation: Observation, reads: Iterable[str] = ()) -> Guard:
+    """The identities that a plan about this subject relies on; `reads` as in `item_facts`."""
     item = known_item(subject)
     guard = Guard(
         machine=observation.machine,
         registry=observation.registry,
         item_state=item.state if item else "",
         item_node=item.node_id if item else "",
-        item_facts=item_facts(item) if item else "",
+        item_facts=item_facts(item, reads) if item else "",
         attached="no",
     )
     view = subject.session

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 
 from loopctl.model.facts import OUTSIDE, UNASKED, Unknown
@@ -13,6 +13,7 @@ from loopctl.model.rules import ENDS, PAUSE, REMOVE, RETAIN, RUN, Ensure, Play, 
 from loopctl.model.sessions import ACTIVE, CLOSED_STATUS, GONE, PAUSED_STATUS, RETAINED, RUNNING, UNDEAD
 from loopctl.model.talk import COMMENT_KEYS
 from loopctl.planner.checkouts import removal_is_due
+from loopctl.planner.facts import texts_of
 from loopctl.planner.keep import counted
 from loopctl.planner.match import Verdict, matches
 from loopctl.planner.said import comment_is_due
@@ -27,11 +28,15 @@ _RANK = {UNASKED: 1, OUTSIDE: 2}
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """The composed end state of one subject, and the rule that is named for it (the one that goes furthest)."""
+    """The composed end state of one subject, and the rule that is named for it (the one that goes furthest).
+
+    `reads` is what of the item's texts some rule asks for.
+    """
 
     ensure: Ensure
     rule: Rule
     play: Play
+    reads: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,9 @@ def resolve(playbook: Playbook, observation: Observation) -> tuple[Resolution, .
     session that its item is to get.
     """
     asked = list(_rules([play for play in playbook.plays if is_for(play, observation.machine)], observation))
-    return tuple(found for subject in observation.subjects for found in _resolve_one(asked, subject, observation))
+    found = [one for subject in observation.subjects for one in _resolve_one(asked, subject, observation)]
+    reads = frozenset(name for one in asked if one.rule.match.when for name in texts_of(one.rule.match.when))
+    return tuple(replace(one, desired=replace(one.desired, reads=reads)) if one.desired else one for one in found)
 
 
 def undecided(playbook: Playbook, observation: Observation) -> tuple[WorkItemRef, ...]:

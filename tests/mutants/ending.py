@@ -12,7 +12,7 @@ ENDING = (
     Mutant(
         "no guard comparison",
         "loopctl/executor/apply.py",
-        "(reason := moved(action, subject, observation))",
+        "(reason := moved(action, subject, observation, world.policy))",
         '(reason := "")',
         ("tests/unit/test_guard.py",),
         "What changed since the plan was shown would be acted on all the same.",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
 from loopctl.errors import StaleError
 from loopctl.model.plan import CHANGED, STALE
+from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import SessionMatch
 from loopctl.testing import FakeWorld, SimRecord
+from loopctl.testing.machine import BEGINNING
 from tests.unit.playbooks import ending, running
 from tests.worlds import one_rule
 
@@ -44,6 +48,53 @@ def test_what_moved_is_stale_and_the_rest_is_done(name: str) -> None:
     first, second = made.apply(plan).results
     assert (first.status, second.status) == (STALE, CHANGED)
     assert said in first.detail
+    assert agent.id not in {effect.owner for effect in made.machine.effects}
+
+
+@dataclass(frozen=True)
+class Says:
+    """A `when` that is always so."""
+
+    source: str
+    names: frozenset[str] = frozenset({"item"})
+
+    def __call__(self, facts: Mapping[str, object]) -> object:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("when", "change", "status"),
+    [
+        ("'[keep]' not in item.title", {"title": "[keep] it"}, STALE),
+        ("'[keep]' not in item['title']", {"title": "[keep] it"}, STALE),
+        ("item.number > 0", {"title": "[keep] it"}, CHANGED),
+        ("item.number > 0", {"updated_at": BEGINNING}, CHANGED),
+        ("item.updated_at is none", {"updated_at": BEGINNING}, STALE),
+        ("item.url == ''", {"url": "https://example.org"}, STALE),
+        ("session.name != 'title'", {"title": "[keep] it"}, CHANGED),
+    ],
+)
+def test_an_edit_matters_where_some_rule_reads_what_was_edited(when: str, change: dict[str, Any], status: str) -> None:
+    made, agent = world()
+    book = one_rule()
+    (play,) = book.plays
+    (rule,) = play.rules
+    reads = Says(when, frozenset({"session" if when.startswith("session") else "item"}))
+    rule = replace(rule, match=replace(rule.match, when=reads))
+    plan = made.plan(replace(book, plays=(replace(play, rules=(rule,)),)))
+    made.provider.items[agent.ref] = replace(made.provider.items[agent.ref], **change)
+    first, second = made.apply(plan).results
+    assert (first.status, second.status) == (status, CHANGED)
+
+
+def test_a_pull_request_that_delivers_the_issue_by_now_keeps_its_session() -> None:
+    made, agent = world()
+    plan = made.plan(ending())
+    pull = WorkItemRef.parse("items:demo/app#9")
+    made.provider.items[agent.ref] = replace(made.provider.items[agent.ref], open_links=(pull,))
+    first, second = made.apply(plan).results
+    assert (first.status, second.status) == (STALE, CHANGED)
+    assert "demo/app#9 is open" in first.detail
     assert agent.id not in {effect.owner for effect in made.machine.effects}
 
 
