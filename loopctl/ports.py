@@ -60,11 +60,16 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PaneRef:
-    """A pane that was proved to be the one meant: acting on it needs all of these to hold still."""
+    """A pane that was proved to be the one meant: acting on it needs all of these to hold still.
+
+    A text goes only to the process `pid`, where that is named, and with `no_shell` not while a shell shows, which would run it.
+    """
 
     pane_id: str
     session_id: str
     mark: str = ""
+    pid: int = 0
+    no_shell: bool = False
 
 
 @dataclass(frozen=True, slots=True)

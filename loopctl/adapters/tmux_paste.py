@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from loopctl.adapters.tmux_format import on_pane, quote
 from loopctl.model.facts import REFUSED, Fact, Known, Unknown
+from loopctl.model.processes import SHELLS
 from loopctl.ports import PaneRef
 
 _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"}
@@ -28,7 +29,7 @@ def harmless(text: str) -> str:
 
 
 def paste_script(pane: PaneRef, text: str, name: str) -> str:
-    """Paste a text and submit it, unless the pane is dead, takes no input or is not the one meant.
+    """Paste a text and submit it, unless the pane is dead, takes no input, is not the one meant or shows what it must not.
 
     `name` is the buffer's, used by nobody else. The pane's id after it on a line of the output proves that it was done.
     """
@@ -44,8 +45,19 @@ def paste_script(pane: PaneRef, text: str, name: str) -> str:
     ]
     # A chain stops at its first error, the next line does not: the buffer goes in every case.
     body = f"set-buffer -b {buffer} -- {quote(harmless(text))}\n{' ; '.join(give)}\ndelete-buffer -b {buffer}"
-    takes = quote("#{?pane_dead,,#{?pane_input_off,,1}}")
-    return on_pane(pane.pane_id, pane.session_id, pane.mark, f"if-shell -F -t {target} {takes} {{\n{body}\n}}")
+    return on_pane(
+        pane.pane_id, pane.session_id, pane.mark, f"if-shell -F -t {target} {quote(_takes(pane))} {{\n{body}\n}}"
+    )
+
+
+def _takes(pane: PaneRef) -> str:
+    """The condition under which it is given a text, as a format of tmux."""
+    takes = "#{?pane_dead,,#{?pane_input_off,,1}}"
+    if pane.pid:
+        takes = f"#{{?#{{==:#{{pane_pid}},{pane.pid}}},{takes},}}"
+    if pane.no_shell:
+        takes = f"#{{?#{{m/r:^-?({'|'.join(SHELLS)})$,#{{pane_current_command}}}},,{takes}}}"
+    return takes
 
 
 def pasted(pane: PaneRef, name: str, output: bytes, problem: str) -> Fact[None]:
@@ -53,5 +65,8 @@ def pasted(pane: PaneRef, name: str, output: bytes, problem: str) -> Fact[None]:
     if f"{name} {pane.pane_id}" in output.decode(errors="replace").split("\n"):
         return Known(None)
     if not problem:
-        return Unknown(f"pane {pane.pane_id} takes no text: it is gone, dead, or its input is off", REFUSED)
+        return Unknown(
+            f"pane {pane.pane_id} takes no text: it is gone, dead, its input is off, or it shows another program",
+            REFUSED,
+        )
     return Unknown(problem, REFUSED) if problem.startswith(_NOTHING_DONE) else Unknown(problem)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from loopctl.errors import StateError
 from loopctl.model.facts import REFUSED, Fact, Known, Unknown
 from loopctl.model.plan import CHANGED, FAILED, OK, Action, Result
-from loopctl.model.sessions import Pane, ServerId, SessionView
+from loopctl.model.sessions import STARTED, Pane, ServerId, SessionView
 from loopctl.model.talk import DELIVERED, FAILED_DELIVERY, SENDING, Message
 from loopctl.model.text import plural
 from loopctl.ports import PaneRef, World
@@ -78,7 +78,9 @@ def _paste(view: SessionView, text: str, world: World) -> Fact[None]:
     pane: Pane | None = sighting.pane if sighting else None
     if server is None or pane is None:
         return Unknown("its pane is not there", REFUSED)
-    ref = PaneRef(pane.pane_id, pane.session_id, view.record.id)
+    # What was taken over mostly is a person's shell, in which an agent was started.
+    taken_over = view.record.origin != STARTED
+    ref = PaneRef(pane.pane_id, pane.session_id, view.record.id, pane.pid, no_shell=taken_over)
     return world.terminals.paste(view.record.socket, server, ref, text)
 
 

@@ -28,7 +28,7 @@ SKIPPED = "skipped"
 class Imported:
     """What became of one record of the-loop: taken, already here or skipped, and why. `session` is our record's id.
 
-    `unseen` says that it was skipped because its tmux server could not be looked at.
+    `unseen` says that it was skipped because its session was not seen, or its tmux server could not be looked at.
     """
 
     ref: WorkItemRef
@@ -140,8 +140,13 @@ def _present(loop: LoopRecord, record: SessionRecord, known: _Known) -> _Choice:
 def _on_server(loop: LoopRecord, new: SessionRecord, known: _Known, seen: Seen) -> _Choice:
     name = new.name
     if all(pane.session != name for pane in seen.panes):
-        lost = "" if loop.status == CLOSED_STATUS else ": it shows as lost"
-        return _Choice(loop, TAKEN, f"{loop.status}, there is no session {name}{lost}", new)
+        if loop.status == CLOSED_STATUS:
+            return _Choice(loop, TAKEN, f"{loop.status}, there is no session {name}", new)
+        # It may have ended, have another name, or be on another server: a record would say the first.
+        where = "`--socket` names another server, `loopctl sessions register` takes it over by hand"
+        return _Choice(
+            loop, SKIPPED, f"{loop.status}, but there is no session {name} at {seen.socket}: {where}", unseen=True
+        )
     if known.claims[name] > 1:
         return _Choice(loop, SKIPPED, f"session {name} is claimed by {known.claims[name]} records")
     pane = only_pane(name, seen)

@@ -28,6 +28,26 @@ _KEEPER = "keeper:"
 # A script shows as one of these; its own name is then the second word.
 _INTERPRETERS = ("python*", "node", "nodejs", "bun", "deno", "ruby", "perl", "sh", "bash", "dash", "zsh", "ksh", "java")
 
+#: What runs a line that it is given.
+SHELLS = (
+    "sh",
+    "bash",
+    "dash",
+    "ash",
+    "zsh",
+    "ksh",
+    "mksh",
+    "fish",
+    "csh",
+    "tcsh",
+    "nu",
+    "elvish",
+    "xonsh",
+    "pwsh",
+    "su",
+    "login",
+)
+
 #: Every process that is started for a session carries its id in a variable of this name.
 MARK = "LOOPCTL_SESSION"
 
@@ -310,6 +330,11 @@ def _closure(table: ProcessTable, seeds: Iterable[int], root: TreeRoot, sid: int
         seen.add(pid)
         queue.extend(table.children.get(pid, ()))
     return seen
+
+
+def is_shell(name: str) -> bool:
+    """Whether a program of this name runs what it is given; a login shell's name begins with a minus."""
+    return name.removeprefix("-") in SHELLS
 
 
 def is_spared(process: ProcessInfo, patterns: Sequence[str]) -> bool:

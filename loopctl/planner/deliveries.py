@@ -14,9 +14,10 @@ from loopctl.model.items import OPEN
 from loopctl.model.observed import Observation, Subject, known_item
 from loopctl.model.plain import plain
 from loopctl.model.plan import DELIVER, START, Action, After, Held
+from loopctl.model.processes import is_shell
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import RUN, Playbook, Policy
-from loopctl.model.sessions import PAUSED, RUNNING, SessionRecord
+from loopctl.model.sessions import PAUSED, RUNNING, STARTED, SessionRecord
 from loopctl.model.talk import COMMENT_ID, COMMENTS, DELIVERED, SENDING, Comment, Delivery, Message
 from loopctl.model.text import plural
 from loopctl.planner.actions import action_of, before_of
@@ -24,6 +25,7 @@ from loopctl.planner.facts import facts_of
 from loopctl.planner.links import Stays
 from loopctl.planner.resolve import Desired, Resolution, resolve
 from loopctl.planner.restarts import ended_by_itself
+from loopctl.planner.words import input_on
 
 #: As many letters of a text as people are shown.
 _EXCERPT = 80
@@ -190,9 +192,17 @@ def _uncertain(subject: Subject, record: SessionRecord, observation: Observation
 def _deaf(subject: Subject) -> str:
     view = subject.session
     pane = view.sighting.value.pane if view and isinstance(view.sighting, Known) else None
-    if pane is None:
+    if view is None or pane is None:
         return "it has no pane to paste into"
-    return f"pane {pane.pane_id} takes no input; `tmux select-pane -e` turns it on" if pane.input_off else ""
+    if view.silenced:
+        return f"loopctl has turned the input of pane {pane.pane_id} off to close it"
+    if pane.input_off:
+        return f"pane {pane.pane_id} takes no input; {input_on(view.record.socket, pane)} turns it on"
+    if view.record.origin != STARTED and is_shell(pane.command):
+        return (
+            f"pane {pane.pane_id} shows a shell ({pane.command}), which would run what it is told: its agent has ended"
+        )
+    return ""
 
 
 def _message(comment: Comment, subject: Subject, observation: Observation, policy: Policy) -> Message:

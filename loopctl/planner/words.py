@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from loopctl.model.facts import Known
@@ -13,6 +14,7 @@ from loopctl.model.sessions import (
     RETAINED,
     RUNNING,
     UNDEAD,
+    Pane,
 )
 from loopctl.model.text import ago, plural
 from loopctl.planner.resolve import Resolution
@@ -65,15 +67,21 @@ def why(subject: Subject, observation: Observation) -> str:
     return "; ".join(parts) or "asked for"
 
 
+def input_on(socket: str, pane: Pane) -> str:
+    """The command that lets people type into a pane again."""
+    return f"`tmux -S {shlex.quote(socket)} select-pane -e -t {pane.pane_id}`"
+
+
 def deaf(resolutions: Sequence[Resolution]) -> tuple[str, ...]:
     """Running agents that nobody can type to: a close was cut off, and then nobody wanted it any more."""
     notes = []
     for resolution in resolutions:
         view = resolution.subject.session
         pane = view.sighting.value.pane if view and isinstance(view.sighting, Known) else None
-        if pane and pane.input_off and resolution.subject.phase == RUNNING and resolution.desired is None:
+        if view and pane and pane.input_off and resolution.subject.phase == RUNNING and resolution.desired is None:
             notes.append(
-                f"{resolution.subject.ref}: pane {pane.pane_id} takes no input, a close was cut off; `tmux select-pane -e` turns it on"
+                f"{resolution.subject.ref}: pane {pane.pane_id} takes no input, a close was cut off; "
+                f"{input_on(view.record.socket, pane)} turns it on"
             )
     return tuple(dict.fromkeys(notes))
 

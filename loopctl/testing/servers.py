@@ -171,19 +171,20 @@ class Servers:
 
     def view(self, server: SimServer) -> tuple[Pane, ...]:
         """The panes as a listing shows them: once for each session that shows them."""
-        return tuple(_shown(session, pane, self._command(pane)) for session, pane in server.each())
+        return tuple(_shown(session, pane, self.command(pane)) for session, pane in server.each())
 
     def reap(self, server: SimServer) -> None:
         """The server looks for processes that ended without its having noticed."""
         for _, pane in list(server.each()):
-            if not pane.dead and self._command(pane) == "":
+            if not pane.dead and self.command(pane) == "":
                 self._die(pane)
 
     def effect(self, what: str, pane: SimPane) -> None:
         """Log a change that loopctl made."""
         self.machine.effects.append(Effect(what, pane.pane_id, pane.owner))
 
-    def _command(self, pane: SimPane) -> str:
+    def command(self, pane: SimPane) -> str:
+        """The name of the program that the pane shows."""
         process = self.machine.processes.get(pane.pid)
         return process.row.name if process and not process.row.ended else ""
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from loopctl.model.facts import REFUSED, Fact, Known, Unknown
-from loopctl.model.processes import MARK
+from loopctl.model.processes import MARK, is_shell
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import Pane, ServerId, ServerView
 from loopctl.ports import PaneRef, Started, StartSpec
@@ -76,12 +76,20 @@ class FakeTerminals:
         if running is not None and running.hangs:
             return Unknown(_NO_ANSWER)
         found = running if running is not None and running.id == server else None
-        proved = [its for its in self._proved(found, [pane]) if not its.dead and not its.input_off]
+        proved = [its for its in self._proved(found, [pane]) if self._takes(its, pane)]
         if not proved:
-            return Unknown(f"pane {pane.pane_id} takes no text: it is gone, dead, or its input is off", REFUSED)
+            return Unknown(
+                f"pane {pane.pane_id} takes no text: it is gone, dead, its input is off, or it shows another program",
+                REFUSED,
+            )
         self._servers.effect("paste", proved[0])
         proved[0].heard.append(text)
         return doubt or Known(None)
+
+    def _takes(self, its: SimPane, pane: PaneRef) -> bool:
+        another = bool(pane.pid) and its.pid != pane.pid
+        shell = pane.no_shell and is_shell(self._servers.command(its))
+        return not (its.dead or its.input_off or another or shell)
 
     def nudge(self, socket: str, server: ServerId) -> None:
         """The server sees exits that it missed."""

@@ -78,8 +78,8 @@ TALKING = (
     Mutant(
         "a pane that takes no input is pasted into",
         "loopctl/adapters/tmux_paste.py",
-        '    takes = quote("#{?pane_dead,,#{?pane_input_off,,1}}")\n',
-        '    takes = quote("#{?pane_dead,,1}")\n',
+        '    takes = "#{?pane_dead,,#{?pane_input_off,,1}}"\n',
+        '    takes = "#{?pane_dead,,1}"\n',
         ("tests/contract/test_terminals.py::test_a_text_goes_to_a_live_pane_that_takes_input_and_to_no_other",),
         "A session that is being closed would be given more to do.",
     ),
@@ -130,5 +130,21 @@ TALKING = (
         "SET cursor = excluded.cursor",
         ("tests/contract/test_ledger.py",),
         "What an agent was spared would be told to it after all.",
+    ),
+    Mutant(
+        "a shell is told what its agent was to be told",
+        "loopctl/planner/deliveries.py",
+        "    if view.record.origin != STARTED and is_shell(pane.command):\n",
+        "    if False:\n",
+        ("tests/unit/test_deliveries.py",),
+        "A comment would be run as a command by the shell of a person whose agent has ended.",
+    ),
+    Mutant(
+        "a shell is pasted into",
+        "loopctl/adapters/tmux_paste.py",
+        "    if pane.no_shell:\n",
+        "    if False:\n",
+        ("tests/tmux/test_paste.py",),
+        "A comment would be run as a command by the shell of a person whose agent ended just now.",
     ),
 )

@@ -188,6 +188,7 @@ def test_nothing_goes_to_a_pane_that_is_not_the_one_meant(tmux_socket: str, tmp_
         replace(first.ref, pane_id="%99"),
         replace(first.ref, session_id="$99"),
         replace(first.ref, mark=""),
+        replace(first.ref, pid=os.getpid()),
     ]
     for ref in wrong:
         refused(desk.host.paste(desk.socket, desk.server, ref, "lost"))
@@ -198,6 +199,27 @@ def test_nothing_goes_to_a_pane_that_is_not_the_one_meant(tmux_socket: str, tmp_
         assert desk.paste(agent, "only this") == Known(None)
         assert agent.read("only this") == submitted("only this")
     assert desk.tmux("list-buffers") == ""
+
+
+def test_a_shell_is_not_told_what_its_agent_was_to_be_told(desk: Desk, tmp_path: Path) -> None:
+    """Of a session that was taken over the pane's process is a person's shell; what it is given, it runs."""
+    id_ = str(uuid.uuid4())
+    spec = StartSpec(id_, WorkItemRef.parse("items:demo/app#9"), "person", ("bash", "--norc"), str(tmp_path), {})
+    made = desk.host.start(desk.socket, [spec])[id_]
+    assert isinstance(made, Known)
+    pane = made.value.pane
+
+    def shown() -> str:
+        return desk.tmux("display-message", "-p", "-t", pane.pane_id, "#{pane_current_command}").strip()
+
+    ref = PaneRef(pane.pane_id, pane.session_id, id_, pane.pid, no_shell=True)
+    wait_until(lambda: shown() == "bash", what="the shell shows")
+    assert "it shows another program" in refused(desk.host.paste(desk.socket, desk.server, ref, "touch ran"))
+    desk.tmux("send-keys", "-t", pane.pane_id, "cat > heard", "Enter")
+    wait_until(lambda: shown() == "cat", what="another program shows")
+    assert desk.host.paste(desk.socket, desk.server, ref, "hello") == Known(None)
+    wait_until(lambda: b"hello" in (tmp_path / "heard").read_bytes(), what="it was read")
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_pane_without_input_gets_nothing(desk: Desk) -> None:

@@ -13,7 +13,7 @@ from loopctl.model.items import OPEN
 from loopctl.model.plan import CHANGED, DELIVER, FAILED, START, Action, Held, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import RUN, Ensure, ItemMatch, Limits, Match, Play, Playbook, Policy, Position, Rule
-from loopctl.model.sessions import EXITED, PAUSED, RETAINED
+from loopctl.model.sessions import EXITED, IMPORTED, PAUSED, REGISTERED, RETAINED, STARTED
 from loopctl.model.talk import COMMENTS, DELIVERED, FAILED_DELIVERY, REVIEW, SENDING, Comment, Message
 from loopctl.observe import observe
 from loopctl.planner import Desired, tell
@@ -397,6 +397,25 @@ def test_without_words_of_the_config_no_text_ends_its_own_fence(world: FakeWorld
 def test_by_hand_only_a_running_agent_is_told_something(world: FakeWorld, phase: str, why: str) -> None:
     world.session("demo/app#1", phase)
     assert by_hand(world) == Held(ITEM, why)
+
+
+@pytest.mark.parametrize("origin", [STARTED, REGISTERED, IMPORTED])
+@pytest.mark.parametrize("shows", ["bash", "-zsh", "claude"])
+def test_a_shell_in_a_session_that_was_taken_over_is_told_nothing(world: FakeWorld, shows: str, origin: str) -> None:
+    agent = world.session("demo/app#1", origin=origin)
+    assert agent.pane and agent.process
+    world.ledger.cursors[agent.id] = BEGINNING
+    say(world, "a", 12)
+    plan = world.plan(rules())
+    row = world.machine.processes[agent.process.pid]
+    row.row = replace(row.row, name=shows)
+    told_now = origin == STARTED or shows == "claude"
+    held = "" if told_now else f"pane {agent.pane.pane_id} shows a shell ({shows})"
+    assert (told(world.plan(rules())) == ["a"]) == told_now
+    assert held in " ".join(one.reason for one in world.plan(rules()).held)
+    # Also where it ended after the plan was made.
+    world.apply(plan)
+    assert (heard(agent) == ["a"]) == told_now
 
 
 def test_by_hand_a_pane_that_takes_no_input_or_is_not_seen_is_told_nothing(world: FakeWorld, agent: SimRecord) -> None:
