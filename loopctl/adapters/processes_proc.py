@@ -43,6 +43,10 @@ class ProcFs:
         headless = state == b"Z" and int(threads) > 1
         read = _read_of_threads if headless else _read_of
         environ = b"\0" + read(pid, "environ") if full else b""
+        mark, pane = _value(environ, MARK), (_value(environ, "TMUX"), _value(environ, "TMUX_PANE"))
+        if pane[1] and not _shares_pids(pid):
+            # Its TMUX has the number of a server that has another number here.
+            pane = ("", "")
         return ProcessInfo(
             id=ProcessId(pid, f"{self._boot}:{start.decode()}"),
             ppid=int(ppid),
@@ -52,8 +56,9 @@ class ProcFs:
             uid=_uid(pid) if full else -1,
             name=name,
             argv=tuple(read(pid, "cmdline").decode(errors="replace").rstrip("\0").split("\0")) if full else (),
-            mark=_value(environ, MARK),
-            pane=(_value(environ, "TMUX"), _value(environ, "TMUX_PANE")),
+            mark=mark,
+            pane=pane,
+            service=_service(_read(f"/proc/{pid}/cgroup")) if mark or pane[1] or b"tmux" in head else "",
             ended=state in {b"Z", b"X", b"x"} and not headless,
             started_at=self._booted_at + int(start) / _TICKS if self._booted_at and full else None,
         )
@@ -105,6 +110,20 @@ def _uid(pid: int) -> int:
         return os.stat(f"/proc/{pid}").st_uid  # noqa: PTH116
     except OSError:
         return -1
+
+
+def _shares_pids(pid: int) -> bool:
+    """Whether numbers of processes mean the same to it as to us; where that is not told, they do."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+    except OSError:
+        return True
+
+
+def _service(cgroups: bytes) -> str:
+    """The service of systemd that /proc/PID/cgroup names, "" for what is in none (a login, a container, a scope)."""
+    units = (line.rpartition(b"/")[2] for line in cgroups.splitlines())
+    return next((unit.decode(errors="replace") for unit in units if unit.endswith(b".service")), "")
 
 
 def _value(environ: bytes, name: str) -> str:

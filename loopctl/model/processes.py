@@ -80,7 +80,8 @@ class ProcessId:
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
     """One row of the process table. `mark` is its LOOPCTL_SESSION, `pane` its (TMUX, TMUX_PANE) environment,
-    `started_at` its start in seconds since the epoch, as far as the clock was right then (None: not known)."""
+    `started_at` its start in seconds since the epoch, as far as the clock was right then (None: not known), `service` the
+    service of systemd that it runs in ("": none, or nobody asked)."""
 
     id: ProcessId
     ppid: int
@@ -94,6 +95,7 @@ class ProcessInfo:
     pane: tuple[str, str] = ("", "")
     ended: bool = False
     started_at: float | None = None
+    service: str = ""
 
     @property
     def label(self) -> str:
@@ -255,13 +257,8 @@ def tree_of(table: ProcessTable, root: TreeRoot, spare: Sequence[str]) -> Tree:
 
 
 def _seeds(table: ProcessTable, root: TreeRoot, pane: ProcessInfo | None) -> set[int]:
-    seeds = {pid for pid in _marked(table, root) if not root.is_elsewhere(table.processes[pid])}
+    seeds = {row.id.pid for row in _tied(table, root) if not _is_away(row, table, root)}
     seeds.update(process.pid for process in root.known if table.alive(process))
-    if root.here:
-        # What is older than the server is left over from another one that had its number.
-        server = table.get(root.server)
-        inside = (table.processes[pid] for pid in table.in_pane.get(root.tmux, ()))
-        seeds.update(row.id.pid for row in inside if not (server and server.id.began_after(row.id)))
     if pane:
         seeds.add(pane.id.pid)
         if pane.sid == pane.id.pid:
@@ -269,8 +266,23 @@ def _seeds(table: ProcessTable, root: TreeRoot, pane: ProcessInfo | None) -> set
     return seeds
 
 
-def _marked(table: ProcessTable, root: TreeRoot) -> tuple[int, ...]:
-    return table.marked.get(root.mark, ()) if root.mark else ()
+def _tied(table: ProcessTable, root: TreeRoot) -> list[ProcessInfo]:
+    """What says by its environment that it belongs to the session."""
+    pids = {*(table.marked.get(root.mark, ()) if root.mark else ())}
+    if root.here:
+        # What is older than the server is left over from another one that had its number.
+        server = table.get(root.server)
+        inside = (table.processes[pid] for pid in table.in_pane.get(root.tmux, ()))
+        pids.update(row.id.pid for row in inside if not (server and server.id.began_after(row.id)))
+    return [table.processes[pid] for pid in pids]
+
+
+def _is_away(row: ProcessInfo, table: ProcessTable, root: TreeRoot) -> bool:
+    """Whether it has its environment from the session and is not a part of it: below another tmux server, or a service of
+    systemd, which got the environment of whoever imported it into its manager."""
+    server = table.get(root.server)
+    served = server is not None and row.service not in {"", server.service}
+    return served or (row.mark == root.mark and root.is_elsewhere(row))
 
 
 def _descend(
@@ -281,9 +293,9 @@ def _descend(
     # it carries our mark.
     shared = {pid for pid in reachable if table.processes[pid].sid != sid and is_spared(table.processes[pid], spare)}
     shared |= _adopted_from_others(table, reachable, root, sid, beside=bool(shared))
-    tied = {*_marked(table, root), *(table.in_pane.get(root.tmux, ()) if root.here else ())}
-    elsewhere = {pid for pid in tied if root.is_elsewhere(table.processes[pid]) or root.is_other(table.processes[pid])}
-    elsewhere -= reachable
+    elsewhere = {
+        row.id.pid for row in _tied(table, root) if _is_away(row, table, root) or root.is_other(row)
+    } - reachable
     left_out = _closure(table, shared | elsewhere, replace(root, others=frozenset(), panes=frozenset()), sid)
     # Of those that are left out below another one, the topmost stands for all.
     named = shared | {pid for pid in elsewhere if table.processes[pid].ppid not in left_out}

@@ -259,6 +259,33 @@ def test_what_the_machine_hides_is_not_taken_for_ended(
     assert (real.port.signal([target], signal.SIGCONT) == {}) == (who == "init")
 
 
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="namespaces are made by root, on Linux")
+def test_a_pane_of_another_world_of_numbers_is_no_pane_of_ours(
+    real: RealStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMUX", "/run/tmux,7,0")
+    monkeypatch.setenv("TMUX_PANE", "%0")
+    outer = real.run(["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", "echo ready; read line"], "abc-1")
+    mine, inner = row(real, outer), table(real).children[outer]
+    assert mine.pane == ("/run/tmux,7,0", "%0")
+    assert [(row(real, pid).pane, row(real, pid).mark) for pid in inner] == [(("", ""), "abc-1")]
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "service"),
+    [
+        (b"0::/user.slice/user-1000.slice/user@1000.service/app.slice/notes.service\n", "notes.service"),
+        (b"12:pids:/system.slice/cron.service\n1:name=systemd:/system.slice/cron.service\n0::/\n", "cron.service"),
+        (b"0::/user.slice/user-1000.slice/user@1000.service/tmux-spawn-1234.scope\n", ""),
+        (b"0::/user.slice/user-1000.slice/session-3.scope\n", ""),
+        (b"0::/\n", ""),
+        (b"", ""),
+    ],
+)
+def test_which_service_a_process_runs_in(cgroups: bytes, service: str) -> None:
+    assert processes_proc._service(cgroups) == service
+
+
 @pytest.mark.tmux
 def test_a_tmux_server_began_when_it_says(tmux_socket: str, tmp_path: Path) -> None:
     stage = TmuxStage(tmux_socket, tmp_path)

@@ -128,6 +128,16 @@ def test_a_process_session_whose_number_is_anothers_by_now_protects_nobody() -> 
     assert pids(tree(server, live=False, spare=("tmux*",)).members) == []
 
 
+def test_a_service_that_was_handed_the_environment_is_spared_and_named() -> None:
+    """`systemctl --user import-environment`, once run by an agent, marks all that the manager starts from then on."""
+    served = process(130, 1, sid=130, mark=MARK, pane=TMUX, service="notes.service")
+    assert pids(tree(served).spared) == [130]
+    assert pids(tree(served, process(131, PANE, sid=131, service="notes.service")).members) == [PANE, 131]
+    # All of a session runs in the service that its tmux server was started by.
+    table = ProcessTable.of((BASE[0], replace(BASE[1], service="notes.service"), AGENT, served))
+    assert pids(tree_of(table, TreeRoot(MARK, AGENT.id, pane_key(*TMUX), SERVER), ()).members) == [PANE, 130]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "later"),
     [
