@@ -117,4 +117,20 @@ STARTING = (
         ("tests/contract/test_terminals.py::test_a_folder_whose_name_is_a_command_is_only_a_folder",),
         "Whoever can name a folder could run a command.",
     ),
+    Mutant(
+        "a process is named by the mark that it shows only",
+        "loopctl/executor/start.py",
+        "row.ppid == made.value.server.pid",
+        "row.mark == record.id",
+        ("tests/unit/test_start.py",),
+        "A record that does not name its process cannot tell that another one runs in the pane.",
+    ),
+    Mutant(
+        "a record does not know its item",
+        "loopctl/executor/start.py",
+        "        node_id=item.node_id if item else action.guard.item_node,\n",
+        '        node_id=item.node_id if item else "",\n',
+        ("tests/unit/test_start.py",),
+        "A repository made anew under an old name would end the sessions of the old one.",
+    ),
 )
