@@ -3,7 +3,7 @@
 LoopctlError
 ├── UsageError        64  the command line is wrong
 ├── DocumentError     65  a playbook, config, items file or plan file is wrong
-├── RefusedError       3  over its limits, or a lock is held
+├── RefusedError       3  over its limits, a lock is held, or a file is in the way
 ├── StaleError         4  the world moved since the plan
 └── StateError         1  the registry, the state folder or a program is unusable
 """
@@ -42,7 +42,7 @@ class UsageError(LoopctlError):
 
 
 class RefusedError(LoopctlError):
-    """Nothing was done: the plan is over its limits, or another actor holds the lock."""
+    """Nothing was done: the plan is over its limits, another actor holds the lock, or a file is in the way."""
 
     exit_code = EXIT_REFUSED
 

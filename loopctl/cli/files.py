@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
+import stat
+from contextlib import suppress
 from pathlib import Path
 
-from loopctl.errors import StateError
+from loopctl.errors import RefusedError, StateError
+
+#: What every saved plan has at its top.
+_OF_A_PLAN = frozenset({"version", "created_at", "digest", "actions"})
 
 
 def write_private(path: Path, text: str) -> None:
@@ -18,6 +24,43 @@ def write_private(path: Path, text: str) -> None:
             file.write(text)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         msg = f"{path}: {error.strerror}"
         raise StateError(msg) from None
+
+
+def place_for_plan(name: str) -> Path:
+    """Where a plan of this name is written, links followed: where nothing is, or nothing but an earlier plan.
+
+    Raises RefusedError for anything else, StateError where it cannot be told.
+    """
+    # A circle of links is no error to it.
+    path = Path(os.path.realpath(name))
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode) and _may_go(path):
+            return path
+    except FileNotFoundError:
+        return path
+    except OSError as error:
+        raise StateError(f"{name}: {error.strerror}") from None
+    raise RefusedError(
+        f"{name} is there already and is no saved plan; it was left as it is",
+        hint="name another file, or remove this one",
+    )
+
+
+def _may_go(path: Path) -> bool:
+    """Whether a file holds nothing (as `mktemp` makes it) or a saved plan."""
+    from loopctl.playbook.plans import MAX_PLAN_BYTES
+
+    with path.open("rb") as file:
+        data = file.read(MAX_PLAN_BYTES + 1)
+    if not data:
+        return True
+    try:
+        value = json.loads(data) if len(data) <= MAX_PLAN_BYTES else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and value.keys() >= _OF_A_PLAN

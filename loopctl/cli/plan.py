@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import click
 
+from loopctl.cli.files import place_for_plan, write_private
 from loopctl.cli.options import (
     command_line,
     config_option,
@@ -18,7 +18,7 @@ from loopctl.cli.options import (
     tags_of,
 )
 from loopctl.cli.output import say
-from loopctl.errors import EXIT_CHANGES, EXIT_INCOMPLETE, EXIT_OK
+from loopctl.errors import EXIT_CHANGES, EXIT_INCOMPLETE, EXIT_OK, UsageError
 from loopctl.model.plan import Plan
 
 
@@ -33,12 +33,26 @@ class Request:
     tags: tuple[str, ...] = ()
 
 
+def _out_file(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
+    """A callback for --out: what is no name of a file is refused before anything is looked at."""
+    if name == "":
+        raise click.BadParameter("an empty word names no file")
+    if name == "-":
+        raise UsageError("--out names a file", hint="`loopctl plan --format json` writes the plan to standard output")
+    return name
+
+
 @click.command(short_help="Show what differs from the playbooks; change nothing.")
 @click.argument("playbooks", nargs=-1, required=True, metavar="PLAYBOOK...", callback=no_empty_words)
 @config_option
 @playbook_options
 @format_option
-@click.option("--out", metavar="PLAN.json", help="Write the plan to a file, for `loopctl apply PLAN.json`.")
+@click.option(
+    "--out",
+    metavar="PLAN.json",
+    callback=_out_file,
+    help="Write the plan to a file, for `loopctl apply PLAN.json`. A file that is no saved plan is never replaced.",
+)
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there are changes.")
 def plan(
     playbooks: tuple[str, ...],
@@ -57,10 +71,12 @@ def plan(
     """
     from loopctl.cli.wiring import Setup
 
+    if out:
+        place_for_plan(out)
     setup = Setup.load(config, "plan")
     made = make_plan(setup, Request(playbooks, config, extra_vars, limit, tags), verbose=verbose)
     if out:
-        write_plan(made, Path(out))
+        write_plan(made, out)
     setup.show_plan(made, form)
     if out:
         say(f"written to {out}: `{command_line('apply', shlex.quote(out))}` carries it out")
@@ -112,10 +128,9 @@ def plan_exit_code(made: Plan, *, detailed: bool = False) -> int:
     return EXIT_CHANGES if detailed and made.actions else EXIT_OK
 
 
-def write_plan(made: Plan, path: Path) -> None:
-    """Write a plan for later, readable by the owner only."""
-    from loopctl.cli.files import write_private
+def write_plan(made: Plan, name: str) -> None:
+    """Write a plan for later, readable by the owner only. Raises RefusedError where something else is in its place."""
     from loopctl.model.encode import plan_to_dict
     from loopctl.render.json import json_text
 
-    write_private(path, json_text(plan_to_dict(made)))
+    write_private(place_for_plan(name), json_text(plan_to_dict(made)))

@@ -24,7 +24,8 @@ _CODES = {
     "EXIT_OK": "Done. `plan` with changes too, unless `--detailed-exitcode` is given.",
     "EXIT_FAILED": "Something failed, or an action could not be verified. Also: answered no, or interrupted.",
     "EXIT_CHANGES": "`plan --detailed-exitcode`: there are changes.",
-    "EXIT_REFUSED": "Refused, and nothing was done: the plan is over its limits, or another loopctl holds the lock.",
+    "EXIT_REFUSED": "Refused, and nothing was done: the plan is over its limits, another loopctl holds the lock, or `--out` names a "
+    "file that is no saved plan.",
     "EXIT_STALE": "The world moved since the plan: all or some of it was left alone.",
     "EXIT_INCOMPLETE": "Something could not be observed, so something was held.",
     "EXIT_USAGE": "The command line is wrong.",
