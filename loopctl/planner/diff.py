@@ -14,7 +14,7 @@ from loopctl.planner.endings import end_of, pause_of
 from loopctl.planner.links import Stays
 from loopctl.planner.queue import admitted
 from loopctl.planner.resolve import Resolution, is_for
-from loopctl.planner.starts import Starts, start_of
+from loopctl.planner.starts import Starts, start_of, untold
 from loopctl.planner.words import deaf, notes_of
 from loopctl.planner.workspaces import checkout_note
 
@@ -53,7 +53,7 @@ def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Obs
         held=(*held, *waiting),
         unchanged=len(calm - busy),
         outside=tuple(ref for ref in dict.fromkeys(outside) if ref not in {action.ref for action in actions}),
-        notes=(*dict.fromkeys(kept), *deaf(resolutions), *notes_of(observation)),
+        notes=(*dict.fromkeys(kept), *untold(actions, policy), *deaf(resolutions), *notes_of(observation)),
         problems=tuple(f"{name}: {reason}" for name, reason in sorted(observation.problems.items())),
     )
 

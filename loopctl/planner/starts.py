@@ -121,6 +121,15 @@ def _prompt(desired: Desired, facts: Mapping[str, object], policy: Policy) -> st
     return str(template(facts)) if template else ""
 
 
+def untold(actions: Iterable[Action], policy: Policy) -> tuple[str, ...]:
+    """Starts whose rule has a prompt that the agent's command line has no place for."""
+    return tuple(
+        f"{action.ref}: {action.after.harness} is not told its prompt: its argv has no {{prompt}}"
+        for action in actions
+        if action.verb == START and action.after.prompt and action.after.harness not in policy.prompted
+    )
+
+
 def still_alive(ref: WorkItemRef, subjects: Iterable[Subject]) -> str:
     """Why a new agent might be a second one: a closed session of the item, the last or an earlier one, is not proved dead. Or ""."""
     for other in subjects:

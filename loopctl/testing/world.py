@@ -93,6 +93,7 @@ class FakeWorld:
             spawn_workdir="/srv/work",
             workspace_root=FakeWorkspaces.root,
             resumable=frozenset({"claude"}),
+            prompted=frozenset(self.harnesses),
             spare=("tmux", "tmux: server", "ssh-agent"),
         )
         self.socket = socket

@@ -11,9 +11,9 @@ def ending(session: str = RETAIN, limits: Limits | None = None, **ensure: object
     return _of(ItemMatch(state=(CLOSED, MERGED)), Ensure(session=session, **ensure), limits)  # type: ignore[arg-type]
 
 
-def running() -> Playbook:
+def running(**ensure: object) -> Playbook:
     """What is open is to run."""
-    return _of(ItemMatch(state=(OPEN,)), Ensure(session=RUN), None)
+    return _of(ItemMatch(state=(OPEN,)), Ensure(session=RUN, **ensure), None)  # type: ignore[arg-type]
 
 
 def _of(match: ItemMatch, ensure: Ensure, limits: Limits | None) -> Playbook:

@@ -74,6 +74,18 @@ def test_the_first_prompt_is_given_where_it_has_a_place(prompted: set[str], said
     assert ("items:demo/app#1" in action.after.prompt, bool(action.after.prompt)) == (said, said)
 
 
+@pytest.mark.parametrize(("prompted", "notes"), [({"claude"}, 0), ({"codex"}, 1)])
+def test_a_prompt_without_a_place_is_said(prompted: set[str], notes: int) -> None:
+    made = FakeWorld()
+    made.policy = replace(made.policy, prompted=frozenset(prompted))
+    made.item("demo/app#1", labels=("loop",))
+    made.item("demo/app#2")
+    made.session("demo/app#2")
+    plan = made.plan(running(prompt=lambda _: "hello"))
+    assert len(plan.actions) == 1
+    assert list(plan.notes) == ["items:demo/app#1: claude is not told its prompt: its argv has no {prompt}"] * notes
+
+
 def test_what_a_plan_is_told_of_the_harnesses(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("c")
     path = folder / "c.yaml"
