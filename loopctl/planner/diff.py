@@ -53,7 +53,13 @@ def diff(playbook: Playbook, resolutions: Sequence[Resolution], observation: Obs
         held=(*held, *waiting),
         unchanged=len(calm - busy),
         outside=tuple(ref for ref in dict.fromkeys(outside) if ref not in {action.ref for action in actions}),
-        notes=(*dict.fromkeys(kept), *untold(actions, policy), *deaf(resolutions), *notes_of(observation)),
+        notes=(
+            *dict.fromkeys(kept),
+            *untold(actions, policy),
+            *deaf(resolutions),
+            *_elsewhere(playbook, scopes, observation),
+            *notes_of(observation),
+        ),
         problems=tuple(f"{name}: {reason}" for name, reason in sorted(observation.problems.items())),
     )
 
@@ -97,6 +103,11 @@ def _comment_step(
 ) -> Step | None:
     desired = resolution.desired
     return comment_of(resolution.subject, desired, session, observation, policy) if desired else None
+
+
+def _elsewhere(playbook: Playbook, scopes: Sequence[PlayScope], observation: Observation) -> Iterator[str]:
+    if playbook.plays and not scopes:
+        yield f"no play is for this machine ({observation.machine})"
 
 
 def _scopes(playbook: Playbook, observation: Observation) -> tuple[PlayScope, ...]:

@@ -209,7 +209,8 @@ def _remarks(plan: Plan) -> Iterable[str]:
 def _nothing(plan: Plan) -> str:
     if plan.held or plan.problems:
         return "No changes, but not everything is settled."
-    return "No changes. Everything is as the playbook says." if plan.unchanged else "No changes."
+    # Without a play nothing was asked for: the restoring of a registry, or plays for other machines.
+    return "No changes. Everything is as the playbook says." if plan.unchanged and plan.plays else "No changes."
 
 
 def _width(texts: Iterable[str], least: int = 0) -> int:

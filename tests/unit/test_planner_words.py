@@ -127,3 +127,13 @@ def test_a_running_agent_that_nobody_can_type_to_is_named_where_no_rule_is_about
     agent.pane.input_off = True
     (note,) = world.plan(ending()).notes
     assert f"pane {agent.pane.pane_id} takes no input, a close was cut off" in note
+
+
+@pytest.mark.parametrize(
+    ("hosts", "notes"),
+    [((), []), (("web*",), ["no play is for this machine (desk)"]), (("web*", "desk"), [])],
+)
+def test_plays_for_other_machines_only_are_said(hosts: tuple[str, ...], notes: list[str]) -> None:
+    playbook = ending()
+    plays = tuple(replace(playbook.plays[0], hosts=(host,)) for host in hosts)
+    assert list(FakeWorld().plan(replace(playbook, plays=plays)).notes) == notes

@@ -75,7 +75,8 @@ def test_an_agent_that_is_kept_is_said_to_be() -> None:
 @pytest.mark.parametrize(
     ("plan", "line"),
     [
-        (plan_of(unchanged=14), "No changes. Everything is as the playbook says.\n"),
+        (replace(rich_plan(), actions=(), held=(), problems=()), "No changes. Everything is as the playbook says.\n"),
+        (plan_of(unchanged=14), "No changes.\n"),
         (replace(rich_plan(), actions=()), "No changes, but not everything is settled.\n"),
         (plan_of(problems=("github: cut",)), "No changes, but not everything is settled.\n"),
     ],
