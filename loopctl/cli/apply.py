@@ -16,9 +16,7 @@ from loopctl.errors import (
     EXIT_INCOMPLETE,
     EXIT_OK,
     EXIT_STALE,
-    DocumentError,
     LoopctlError,
-    Problem,
     RefusedError,
     UsageError,
 )
@@ -61,7 +59,9 @@ def apply(
     setup = Setup.load(config, "apply")
     asked_at = None if saved or not auto_approve else setup.world.clock()
     if saved:
-        plan = read_plan(saved)
+        from loopctl.playbook.plans import load_plan
+
+        plan = load_plan(saved)
     else:
         plan = make_plan(setup, Request(playbooks, config, extra_vars, limit, tags), verbose=verbose)
     to_stderr = form == "json" and not check
@@ -131,15 +131,3 @@ def is_saved(path: str) -> bool:
 
     kind = kind_of_file(path)
     return kind == PLAN or (path.endswith(".json") and kind not in {PLAYBOOK, ITEMS})
-
-
-def read_plan(path: str) -> Plan:
-    """Read a saved plan. Raises DocumentError."""
-    from loopctl.model.encode import plan_from_dict
-    from loopctl.playbook.plans import load_plan_document
-
-    document = load_plan_document(path)
-    try:
-        return plan_from_dict(document.value)
-    except ValueError as error:
-        raise DocumentError([Problem(path, 0, 0, str(error), "plans are not edited: make a new one")]) from None

@@ -19,7 +19,7 @@ from loopctl.cli.options import (
 )
 from loopctl.cli.output import say
 from loopctl.errors import EXIT_CHANGES, EXIT_INCOMPLETE, EXIT_OK, UsageError
-from loopctl.model.plan import Plan
+from loopctl.model.plan import BEGINNINGS, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,7 @@ def plan(
 
 def make_plan(setup: object, request: Request, *, verbose: bool = False) -> Plan:
     """Load, observe, resolve and diff."""
+    from loopctl.cli.fit import check_harnesses, no_tmux, nothing_seen
     from loopctl.cli.wiring import Setup
     from loopctl.model.text import plural
     from loopctl.playbook.compile import load_playbook
@@ -99,13 +100,16 @@ def make_plan(setup: object, request: Request, *, verbose: bool = False) -> Plan
         tags=tags_of(request.tags),
         policy=world.policy,
     )
+    check_harnesses(playbook, world, setup.config.path)
     observation = look(world, playbook, limit_of(request.limit))
     if request.limit and not observation.subjects:
         say(f"warning: --limit {' '.join(request.limit)} matches no session and no listed item")
     made = plan_of(playbook, observation, world)
     if not (request.limit or observation.subjects or made.problems):
-        nothing = "there was nothing to look at: no session is registered here, and no source lists an item"
-        made = replace(made, notes=(*made.notes, nothing))
+        files = [source.items for source in setup.config.sources if source.items]
+        made = replace(made, notes=(*made.notes, *nothing_seen(playbook, files)))
+    if any(action.verb in BEGINNINGS for action in made.actions) and (missing := no_tmux()):
+        made = replace(made, notes=(*made.notes, missing))
     world.journal.emit(
         "plan.created",
         playbooks=list(request.playbooks),

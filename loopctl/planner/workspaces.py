@@ -34,6 +34,8 @@ def folder_of(
         return Folder(record.cwd, WORKTREE if record.workspace else "", record.branch)
     if ensure.workspace != WORKTREE:
         cwd = str(ensure.cwd(facts)) if ensure.cwd else policy.spawn_workdir
+        if not cwd.startswith("/"):
+            return Held(subject.ref, f"its cwd would be {cwd!r}, and that is no absolute path")
         return Folder(cwd, SHARED if ensure.workspace == SHARED else "")
     if ensure.cwd:
         return Held(subject.ref, "rules want both a cwd and a worktree for it")

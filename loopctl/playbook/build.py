@@ -22,9 +22,9 @@ from loopctl.model.rules import (
 )
 from loopctl.model.sessions import RETAINED
 from loopctl.model.workspaces import KEPT_WORKSPACE, REMOVED, WORKTREE
-from loopctl.playbook.document import Document, Path_
+from loopctl.playbook.document import Document, Path_, shown
 from loopctl.playbook.durations import seconds
-from loopctl.playbook.templates import Compiled, compile_comment, compile_template, compile_when
+from loopctl.playbook.templates import Compiled, compile_comment, compile_template, compile_when, is_template
 
 #: The keys of `ensure` that are rendered when a plan is made.
 TEMPLATES = ("prompt", "cwd", "comment", "branch")
@@ -126,6 +126,9 @@ class _Builder:
         if "deliver" in value and value.get("session") != RUN:
             problem = "deliver tells a running agent what is said on its item: it needs `session: running` beside it"
             self.problems.append(self._document.problem((*path, "deliver"), problem))
+        if "cwd" in value and not (is_template(value["cwd"]) or value["cwd"].startswith("/")):
+            problem = f"cwd must be an absolute path, not {shown(value['cwd'])}"
+            self.problems.append(self._document.problem((*path, "cwd"), problem))
         self._check_workspace(path, value)
         session = value.get("session")
         if session == _CLOSED:

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, NoReturn
 
-from loopctl.errors import DocumentError
+from loopctl.errors import DocumentError, Problem
+from loopctl.model.encode import plan_from_dict
+from loopctl.model.plan import Plan
 from loopctl.playbook.document import MAX_BYTES, Document, decode, positions_of, problem_at, read_bytes, shown
 from loopctl.playbook.schema import validate
 
@@ -14,16 +16,22 @@ from loopctl.playbook.schema import validate
 MAX_PLAN_BYTES = 64 << 20
 
 
-def load_plan_document(path: str | Path) -> Document:
-    """Read a saved plan and check it against the schema. Raises DocumentError with all problems.
-
-    What the values mean, and the digest, are the caller's to check.
-    """
-    return plan_document(read_bytes(Path(path), str(path), MAX_PLAN_BYTES), str(path))
+def load_plan(path: str) -> Plan:
+    """Read a saved plan. Raises DocumentError with all problems; one that was edited is wrong."""
+    return plan_of(read_bytes(Path(path), path, MAX_PLAN_BYTES), path)
 
 
-def plan_document(data: bytes, source: str) -> Document:
+def plan_of(data: bytes, source: str) -> Plan:
     """The same of what a file holds."""
+    document = _document(data, source)
+    try:
+        return plan_from_dict(document.value)
+    except ValueError as error:
+        raise DocumentError([Problem(source, 0, 0, str(error), "plans are not edited: make a new one")]) from None
+
+
+def _document(data: bytes, source: str) -> Document:
+    """A document that fits the schema. Raises DocumentError."""
     text = decode(data, source)
     document = Document(source, text, _parse(text, source))
     if not validate(document, "plan"):

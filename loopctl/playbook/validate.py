@@ -10,7 +10,7 @@ from loopctl.playbook.compile import compile_document, conflicts_in
 from loopctl.playbook.document import Document, decode, inspect_text, read_bytes
 from loopctl.playbook.items import items_of
 from loopctl.playbook.kinds import CONFIG, ITEMS, PLAN, PLAYBOOK, UNKNOWN, is_plan, kind_of_value
-from loopctl.playbook.plans import MAX_PLAN_BYTES, plan_document
+from loopctl.playbook.plans import MAX_PLAN_BYTES, plan_of
 from loopctl.playbook.schema import validate
 
 
@@ -21,7 +21,7 @@ def validate_file(path: str) -> tuple[str, list[Problem]]:
         data = read_bytes(Path(path), path, MAX_PLAN_BYTES)
         if is_plan(path, data):
             kind = PLAN
-            plan_document(data, path)
+            plan_of(data, path)
             return kind, []
         text = decode(data, path)
         document, problems = inspect_text(text, path, times=True)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from loopctl.adapters.items_file import ItemsFile
-from loopctl.cli.apply import is_saved, read_plan
+from loopctl.cli.apply import is_saved
 from loopctl.cli.output import Progress
 from loopctl.cli.wiring import Stop, build_world
 from loopctl.config import load_config
@@ -21,6 +21,7 @@ from loopctl.model.rules import Policy
 from loopctl.playbook.compile import load_playbook
 from loopctl.playbook.items import load_items
 from loopctl.playbook.kinds import kind_of_file
+from loopctl.playbook.plans import load_plan
 from loopctl.playbook.validate import validate_file
 from loopctl.render.problems import problems_text
 from loopctl.testing import FakeWorld
@@ -102,7 +103,7 @@ def saved_plan(data: bytes, folder: Path) -> bool:
     file.write_bytes(data)
     _validated(file)
     is_saved(str(file))
-    read = civil(lambda: read_plan(str(file)))
+    read = civil(lambda: load_plan(str(file)))
     if read is None:
         return False
     assert plan_digest(read) in _digests(), "an edited plan was accepted"

@@ -86,6 +86,13 @@ def test_a_prompt_without_a_place_is_said(prompted: set[str], notes: int) -> Non
     assert list(plan.notes) == ["items:demo/app#1: claude is not told its prompt: its argv has no {prompt}"] * notes
 
 
+def test_a_folder_that_comes_out_relative_holds_its_item() -> None:
+    made = FakeWorld()
+    made.item("demo/app#1", labels=("loop",))
+    (held,) = made.plan(running(cwd=lambda _: "here")).held
+    assert "no absolute path" in held.reason
+
+
 def test_what_a_plan_is_told_of_the_harnesses(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("c")
     path = folder / "c.yaml"

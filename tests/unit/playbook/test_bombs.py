@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from loopctl.adapters.the_loop import read_loop_folder
-from loopctl.cli.apply import read_plan
 from loopctl.config import load_config
 from loopctl.errors import LoopctlError
 from loopctl.model.rules import Policy
 from loopctl.playbook.compile import load_playbook
 from loopctl.playbook.extra_vars import parse_extra_vars
 from loopctl.playbook.items import load_items
+from loopctl.playbook.plans import load_plan
 from loopctl.playbook.validate import validate_file
 from tests.fuzz.civil import fit_to_show
 
@@ -44,7 +44,7 @@ BOMBS: dict[str, bytes] = {
 
 
 def plan(path: Path) -> object:
-    return read_plan(str(path))
+    return load_plan(str(path))
 
 
 def config(path: Path) -> object:

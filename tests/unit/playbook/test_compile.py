@@ -65,6 +65,16 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
     assert problem.message == "branch needs `workspace: worktree` beside it"
 
 
+@pytest.mark.parametrize(("cwd", "fits"), [("/srv", True), ("'{{ item.repo }}'", True), ("relative/dir", False), ("~/work", False)])  # fmt: skip
+def test_the_folder_of_a_start_is_absolute(tmp_path: Path, cwd: str, fits: bool) -> None:
+    text = f"- rules:\n    - match: {{item: {{state: open}}}}\n      ensure: {{session: running, cwd: {cwd}}}\n"
+    if fits:
+        assert compiled(tmp_path, text)
+        return
+    (problem,) = problems_of(lambda: compiled(tmp_path, text))
+    assert (problem.line, problem.message) == (3, f"cwd must be an absolute path, not {cwd!r}")
+
+
 @pytest.mark.parametrize(
     ("match", "state", "fits"),
     [

@@ -16,7 +16,7 @@ from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Limits, Position
 from loopctl.model.sessions import PHASES, ServerId
 from loopctl.playbook.document import parse_text
-from loopctl.playbook.plans import plan_document
+from loopctl.playbook.plans import plan_of
 from loopctl.playbook.schema import schema, validate
 from tests.unit.playbook.support import problems_of
 
@@ -139,8 +139,7 @@ def a_plan() -> Plan:
 
 
 def test_a_plan_that_we_write_fits_its_schema() -> None:
-    document = plan_document(json.dumps(plan_to_dict(a_plan())).encode(), "plan.json")
-    assert isinstance(document.value, dict)
+    assert plan_of(json.dumps(plan_to_dict(a_plan())).encode(), "plan.json") == a_plan()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +163,7 @@ def test_a_plan_that_was_edited_is_told_where(path: tuple[str | int, ...], value
         here = here[part]
     here[path[-1]] = value
     text = json.dumps(plan, indent=2)
-    problems = problems_of(lambda: plan_document(text.encode(), "plan.json"))
+    problems = problems_of(lambda: plan_of(text.encode(), "plan.json"))
     assert [p.message for p in problems] == [message]
     line = text.splitlines()[problems[0].line - 1]
     assert line[problems[0].column - 1 :].startswith(json.dumps(path[-1]))
@@ -181,6 +180,6 @@ def test_a_plan_that_was_edited_is_told_where(path: tuple[str | int, ...], value
     ],
 )
 def test_a_plan_that_is_no_json(text: str, where: str) -> None:
-    problems = problems_of(lambda: plan_document(text.encode(), "plan.json"))
+    problems = problems_of(lambda: plan_of(text.encode(), "plan.json"))
     assert [p.where for p in problems] == [where]
     assert problems[0].message.startswith("is not valid JSON: ")

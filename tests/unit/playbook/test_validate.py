@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopctl import data
+from loopctl.cli.plan import write_plan
+from loopctl.errors import DocumentError
+from loopctl.playbook.plans import load_plan
 from loopctl.playbook.validate import validate_file
+from loopctl.testing import FakeWorld
+from tests.unit.playbooks import ending
 
 GOOD = {
     "playbook": "- rules: [{when: 'true', ensure: {session: closed}}]\n",
@@ -45,6 +50,18 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, kind: s
     found, problems = validate_file(str(path))
     assert (found, (problems[0].line, problems[0].column)) == (kind, place)
     assert {p.source for p in problems} == {str(path)}
+
+
+def test_a_plan_that_was_edited_is_wrong_here_as_it_is_for_apply(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    write_plan(FakeWorld().plan(ending()), str(path))
+    assert validate_file(str(path)) == ("plan", [])
+    path.write_text(path.read_text().replace('"notes": []', '"notes": ["x"]'))
+    kind, (problem,) = validate_file(str(path))
+    assert (kind, problem.message) == ("plan", "digest: the plan was changed after it was made")
+    with pytest.raises(DocumentError) as refused:
+        load_plan(str(path))
+    assert refused.value.problems == (problem,)
 
 
 def test_a_missing_file_is_a_problem(tmp_path: Path) -> None:
