@@ -10,7 +10,9 @@ from loopctl.cli.output import out, say, wants_color
 
 @click.command(short_help="Show what happened.")
 @config_option
-@click.option("--type", "types", multiple=True, metavar="GLOB", help="Only these types, e.g. 'session.*'.")
+@click.option(
+    "--type", "types", multiple=True, metavar="GLOB", help="Only these types, e.g. 'session.*'. May be repeated."
+)
 @click.option("--item", metavar="REF", help="Only events of one work item.")
 @click.option("--since", metavar="TIME", help="15m, 2h, 3d or an ISO time.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most this many, the newest.")

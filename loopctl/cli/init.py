@@ -136,7 +136,7 @@ _PLIST = """\
     "playbooks",
     multiple=True,
     metavar="PLAYBOOK",
-    help="What the service runs.  [default: close-ended-items]",
+    help="What the service runs. May be repeated.  [default: close-ended-items]",
 )
 @click.option("--webhook", is_flag=True, help="Let the service listen for webhooks.")
 def init(

@@ -65,14 +65,21 @@ def playbook_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add -e, --limit, --tags and -v."""
     for option in (
         click.option("-v", "--verbose", is_flag=True, help="Also say what was asked, and what it cost."),
-        click.option("--tags", metavar="TAGS", multiple=True, help="Only rules and plays with one of these tags."),
+        click.option(
+            "--tags",
+            metavar="TAGS",
+            multiple=True,
+            help="Only rules and plays with one of these tags. May be repeated.",
+        ),
         click.option(
             "--limit",
             metavar="REF|GLOB",
             multiple=True,
-            help="Only these work items, e.g. github:octo/app#15 or '*/app#*'.",
+            help="Only these work items, e.g. github:octo/app#15 or '*/app#*'. Without a provider: of any. May be repeated.",
         ),
-        click.option("-e", "--extra-vars", metavar="K=V", multiple=True, help="Set a variable of the playbooks."),
+        click.option(
+            "-e", "--extra-vars", metavar="K=V", multiple=True, help="Set a variable of the playbooks. May be repeated."
+        ),
     ):
         command = option(command)
     return command

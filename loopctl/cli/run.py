@@ -47,8 +47,12 @@ class Options:
 @click.command(short_help="Keep the playbooks true, from now on: the controller.")
 @click.argument("playbooks", nargs=-1, required=True, metavar="PLAYBOOK...", callback=no_empty_words)
 @config_option
-@click.option("-e", "--extra-vars", metavar="K=V", multiple=True, help="Set a variable of the playbooks.")
-@click.option("--tags", metavar="TAGS", multiple=True, help="Only rules and plays with one of these tags.")
+@click.option(
+    "-e", "--extra-vars", metavar="K=V", multiple=True, help="Set a variable of the playbooks. May be repeated."
+)
+@click.option(
+    "--tags", metavar="TAGS", multiple=True, help="Only rules and plays with one of these tags. May be repeated."
+)
 @click.option("--once", is_flag=True, help="Look once, act, and end: for cron and CI.")
 @click.option(
     "--interval",

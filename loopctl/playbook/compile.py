@@ -15,7 +15,7 @@ from loopctl.playbook import overlap
 from loopctl.playbook import tags as tag_filter
 from loopctl.playbook.build import TEMPLATES, build_play, expression_problems
 from loopctl.playbook.document import Document, Path_, load_document, problem_at
-from loopctl.playbook.extra_vars import parse_extra_vars
+from loopctl.playbook.extra_vars import check_used, parse_extra_vars
 from loopctl.playbook.kinds import ITEMS, PLAN, kind_of_file
 from loopctl.playbook.schema import did_you_mean, validate
 from loopctl.playbook.templates import render, render_vars
@@ -35,7 +35,7 @@ def load_playbook(
     """Load and compile playbooks: a path each or, where there is no such file, the name of a packaged one.
 
     Raises DocumentError with the problems of all of them, rules that contradict each other included, and UsageError for
-    a tag that no rule has.
+    a tag that no rule has and an extra variable that no playbook has.
     """
     loaded: list[_Loaded] = []
     problems: list[Problem] = []
@@ -47,6 +47,7 @@ def load_playbook(
             problems += _misplaced(path) or error.problems
     if problems:
         raise DocumentError(problems)
+    check_used(extra_vars, [one.document.value for one in loaded])
     plays = tag_filter.select([play for one in loaded for play in one.plays], tags)
     conflicts = conflicts_in([one.document for one in loaded], plays)
     if conflicts:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from loopctl.errors import UsageError
 from loopctl.playbook.document import load_document
 from loopctl.playbook.scalars import Surprise, resolve
-from loopctl.playbook.templates import RESERVED
+from loopctl.playbook.schema import did_you_mean
+from loopctl.playbook.templates import RESERVED, is_template
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HINT = "write -e name=value, -e '{\"name\": value}' or -e @file.yml"
 
 
@@ -30,6 +32,26 @@ def parse_extra_vars(arguments: Sequence[str]) -> dict[str, object]:
             msg = f"-e: {name!r} cannot be the name of a variable"
             raise UsageError(msg, hint="a name has letters, digits and _, and no meaning in templates")
     return values
+
+
+def check_used(extra: Mapping[str, object], playbooks: Iterable[object]) -> None:
+    """Raise UsageError for a variable that none of these documents declares or reads: its name is misspelt."""
+    if not extra:
+        return
+    known = {word for playbook in playbooks for word in _read(playbook)}
+    for name in sorted(extra.keys() - known):
+        raise UsageError(f"-e: no playbook has a variable {name!r}", hint=did_you_mean(name, sorted(known)))
+
+
+def _read(value: object, key: object = None) -> Iterator[str]:
+    """The names that may be variables: what `vars` declare, and the words of templates and of `when`."""
+    if isinstance(value, str):
+        yield from _WORD.findall(value) if key == "when" or is_template(value) else ()
+    for inner in value if isinstance(value, list) else ():
+        yield from _read(inner, key)
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        yield from inner if name == "vars" and isinstance(inner, dict) else ()
+        yield from _read(inner, name)
 
 
 def _one(argument: str) -> dict[str, object]:

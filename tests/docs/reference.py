@@ -168,7 +168,7 @@ def _option(option: click.Option) -> tuple[str, str]:
     default = option.default if option.show_default and not option.is_flag else None
     said = _escaped(option.help or "") + (f" Default: `{default}`." if default is not None else "")
     said += " Required." if option.required else ""
-    return f"{names}{f' `{value}`' if value else ''}", said + (" May be repeated." if option.multiple else "")
+    return f"{names}{f' `{value}`' if value else ''}", said
 
 
 def _value(option: click.Option) -> str:

@@ -58,3 +58,13 @@ def test_every_option_says_what_it_does() -> None:
         if option.param_type_name == "option" and not getattr(option, "help", None)
     ]
     assert silent == []
+
+
+def test_every_option_that_may_be_repeated_says_so() -> None:
+    options = [(path, o) for path, command, _ in reference.commands() for o in command.params if o.opts[0][0] == "-"]
+    wrong = [
+        f"{' '.join(path)} {option.opts[0]}"
+        for path, option in options
+        if option.multiple != ("May be repeated." in str(getattr(option, "help", "")))
+    ]
+    assert wrong == []

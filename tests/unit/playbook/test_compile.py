@@ -212,10 +212,10 @@ def test_a_variable_cannot_hide_a_fact(tmp_path: Path) -> None:
 
 
 def test_the_digest_is_of_the_text_and_of_extra_variables(tmp_path: Path) -> None:
-    text = "- rules: [{when: 'true', ensure: {grace: 1}}]\n"
+    text = "- rules: [{when: 'a is defined', ensure: {grace: 1}}]\n"
     digests = [
         compiled(tmp_path, t, extra=e).sources[0][1]
-        for t, e in ((text, {}), (text, {"a": 1}), (text + "#", {}), (text, {}))
+        for t, e in ((text, {"a": 0}), (text, {"a": 1}), (text + "#", {"a": 0}), (text, {"a": 0}))
     ]
     assert len(set(digests)) == 3 and digests[0] == digests[3]
     assert all(len(digest) == 64 for digest in digests)
@@ -304,3 +304,22 @@ def test_durations(text: object, value: float) -> None:
 def test_what_is_no_duration(text: object) -> None:
     with pytest.raises(ValueError, match="no duration"):
         seconds(text)
+
+
+VARIED = "- vars: {keep: 1d}\n  rules:\n    - {when: 'item.title == word', ensure: {session: closed, grace: '{{ wait }}', cwd: /x}}\n"
+
+
+@pytest.mark.parametrize(("name", "hint"), [("kepe", "did you mean 'keep'?"), ("session", ""), ("cwd", "")])
+def test_an_extra_variable_that_nobody_has_is_refused(tmp_path: Path, name: str, hint: str) -> None:
+    known = {"wait": 1, "word": "x"}
+    assert compiled(tmp_path, VARIED, extra=known | {"keep": "2d"})
+    with pytest.raises(UsageError, match=f"no playbook has a variable '{name}'") as refused:
+        compiled(tmp_path, VARIED, extra=known | {name: "x"})
+    assert hint in refused.value.hint
+
+
+def test_a_variable_of_one_playbook_may_be_set_for_several(tmp_path: Path) -> None:
+    (tmp_path / "book.yml").write_text(VARIED)
+    paths = ["keep-the-loop", str(tmp_path / "book.yml")]
+    extra = {"wait": 1, "word": "x", "label": "agent"}
+    assert load_playbook(paths, extra_vars=extra, tags=frozenset(), policy=Policy())
