@@ -12,6 +12,9 @@ from loopctl.model.observed import Observation, Subject
 from loopctl.model.rules import REMOVE, RETAIN, Ensure, ItemMatch, Match, Play, Playbook, Position, Rule
 from loopctl.model.sessions import ABSENT_PANE, CLOSED_STATUS, GONE, NO_PANE, SessionRecord, SessionView
 
+#: Fewer letters of an id are no name.
+LEAST_OF_ID = 4
+
 
 def one_rule(view: SessionView, *, gone: bool, kill: bool | None, grace: float | None) -> Playbook:
     """A playbook of one rule about one item."""
@@ -23,8 +26,8 @@ def one_rule(view: SessionView, *, gone: bool, kill: bool | None, grace: float |
 
 
 def pick(records: Sequence[SessionRecord], text: str) -> SessionRecord:
-    """The record that a word names: an id's first letters, or an item (its newest session). Raises LoopctlError."""
-    if "#" not in text and len(text) >= 4:
+    """The record that a word names: at least four letters that its id begins with, or an item (its newest session). Raises LoopctlError."""
+    if "#" not in text and len(text) >= LEAST_OF_ID:
         by_id = [record for record in records if record.id.startswith(text.lower())]
         if len(by_id) == 1:
             return by_id[0]
@@ -36,7 +39,8 @@ def pick(records: Sequence[SessionRecord], text: str) -> SessionRecord:
     if by_ref:
         return next((record for record in by_ref if record.status != CLOSED_STATUS), by_ref[-1])
     near = sorted({str(record.ref) for record in records})
-    msg = f"no session for {ref or text}"
+    named = f"a session is named by its item, or by at least {LEAST_OF_ID} letters that its id begins with"
+    msg = f"no session for {ref}" if ref else f"no session for {text}: {named}"
     raise LoopctlError(
         msg,
         hint=f"there are {', '.join(near[:5])}" if near else f"{command_line('sessions', 'list')} shows what there is",

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def sessions() -> None:
     """List, show, attach to, close and take over sessions.
 
-    A session is named by its work item (github:octo/app#15) or by the first letters of its id.
+    A session is named by its work item (github:octo/app#15) or by at least four letters that its id
+    begins with.
     """
 
 
@@ -83,6 +84,7 @@ def show(ref: str, config: str | None, form: str) -> None:
     from loopctl.observe import ask, observe
     from loopctl.planner import ended_by_itself, not_yet
     from loopctl.render.json import json_text
+    from loopctl.render.session_details import session_details
     from loopctl.render.sessions import session_text
 
     setup = Setup.load(config, "sessions")
@@ -92,7 +94,7 @@ def show(ref: str, config: str | None, form: str) -> None:
         observation = observe(setup.world)
         subject, view = find(observation, record.id)
         attach = attach_command(subject)
-        answered = ask(setup.world, observation, [record.ref]) if form != "json" else observation
+        answered = ask(setup.world, observation, [record.ref])
         subject, _ = find(answered, record.id)
         item = subject.item
         waits = not_yet(subject, answered, setup.world.policy) if ended_by_itself(subject) else ""
@@ -101,7 +103,8 @@ def show(ref: str, config: str | None, form: str) -> None:
         view = SessionView(record, Unknown(error.message))
     told = setup.world.ledger.read().deliveries.get(record.id, ())
     if form == "json":
-        out(json_text(record_to_dict(view, attach) | {"deliveries": deliveries_to_list(told), "restart": waits}))
+        more = {"deliveries": deliveries_to_list(told), "restart": waits}
+        out(json_text(record_to_dict(view, attach) | session_details(view, item) | more))
     else:
         out(session_text(view, item, attach, setup.view(), told, waits))
 
@@ -198,7 +201,7 @@ def close(
     setup.show_plan(plan, "text" if form == "json" else form, to_stderr=form == "json")
     code = carry_out(setup, plan, form, approved=True, max_changes=None)
     if code == EXIT_OK and plan.actions and subject.latest:
-        say("note: its item is not known to have ended: a rule with `session: running` starts it anew")
+        say("note: while its item is open, a rule with `session: running` starts it anew")
     return code
 
 

@@ -86,7 +86,7 @@ def retry(ref: str, config: str | None, form: str) -> int:
         from loopctl.model.text import plural
 
         messages = f"; {plural(len(again), 'message')} will be sent again" if again else ""
-        out(f"{item}: what was given up is tried again by the next apply{messages}.\n")
+        out(f"{item}: if anything was given up, the next apply tries it again{messages}.\n")
     return EXIT_OK
 
 

@@ -8,6 +8,7 @@ from loopctl.model.observed import Unmanaged
 from loopctl.model.sessions import Pane
 from loopctl.render import View
 from loopctl.render.events import event_text
+from loopctl.render.session_details import session_details
 from loopctl.render.sessions import session_text, sessions_text, unmanaged_text
 from tests.unit.render.samples import HOSTILE, ID, NOW, ref, session
 
@@ -51,6 +52,35 @@ def test_colour_changes_no_column() -> None:
     plain, coloured = (sessions_text([session()], {}, replace(VIEW, color=color)) for color in (False, True))
     assert coloured != plain
     assert coloured.replace("\x1b[32m", "").replace("\x1b[0m", "") == plain
+
+
+def test_a_program_is_told_as_much_as_a_person() -> None:
+    item = WorkItem(ref(), ISSUE, CLOSED, "completed", title="Crash", url="https://github.com/octo/app/issues/15")
+    said = session_details(session(), Known(item))
+    assert said["item"] == {
+        "state": "closed",
+        "reason": "completed",
+        "kind": "issue",
+        "title": "Crash",
+        "url": "https://github.com/octo/app/issues/15",
+        "detail": "",
+    }
+    assert said["terminal"] == {
+        "state": "live",
+        "input": "on",
+        "remain_on_exit": "on",
+        "attached": 1,
+        "detail": "",
+    }
+    assert (said["cwd"], said["processes"], said["spared"]) == ("/src/app", ["claude (811)"], [])
+    unseen = session_details(replace(session(), sighting=Unknown("tmux did not answer")), Unknown("Bad Gateway"))
+    assert [(unseen[key]["state"], unseen[key]["detail"]) for key in ("item", "terminal")] == [
+        ("unknown", "Bad Gateway"),
+        ("unknown", "tmux did not answer"),
+    ]
+    # The same keys, whatever is known.
+    assert [set(unseen[key]) for key in ("item", "terminal")] == [set(said[key]) for key in ("item", "terminal")]
+    assert session_details(session(), None)["item"]["detail"] == "not asked"
 
 
 def test_one_session() -> None:
