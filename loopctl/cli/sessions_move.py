@@ -24,7 +24,7 @@ def move(old: str, new: str, config: str | None, form: str) -> int:
     """Take the sessions of OLD along to NEW: a transferred issue, or an item of a renamed repository.
 
     The records and the marks on the tmux sessions are changed; nothing that runs is touched. The new item is asked for
-    where a source covers it. Doing it again changes nothing.
+    where a source covers it. Doing it again finishes one that was cut off.
     """
     from loopctl.cli.wiring import Setup
     from loopctl.executor.move import move as move_sessions
@@ -33,7 +33,7 @@ def move(old: str, new: str, config: str | None, form: str) -> int:
 
     source, target = parse_ref(old), parse_ref(new)
     setup = Setup.load(config, "sessions move")
-    moved = move_sessions(source, target, _node_of(target, setup.world), setup.world)
+    moved = move_sessions(source, target, _node_of(source, target, setup.world), setup.world)
     rows = [{"session": m.record.id, "from": str(source), "to": str(m.record.ref), "problem": m.problem} for m in moved]
     if form == "json":
         out(json_text({"moved": rows}))
@@ -45,14 +45,20 @@ def move(old: str, new: str, config: str | None, form: str) -> int:
     return EXIT_FAILED if any(m.problem for m in moved) else EXIT_OK
 
 
-def _node_of(ref: WorkItemRef, world: World) -> str:
-    """The node id of the item, "" where it cannot be told. Raises StateError when it is known not to be there."""
-    from loopctl.model.facts import Unknown
+def _node_of(old: WorkItemRef, ref: WorkItemRef, world: World) -> str:
+    """The node id of the item at its new address, "" where it cannot be told.
+
+    Raises StateError when it is known not to be there, and when its source is silent though a session's item has a node id: a
+    transferred issue has another one, and with a wrong one its session would be held for ever.
+    """
+    from loopctl.model.facts import OUTSIDE, Unknown
     from loopctl.model.items import MISSING, MOVED
     from loopctl.observe import ask_about
 
     fact = ask_about(world, [ref])[ref]
     if isinstance(fact, Unknown):
+        if fact.kind != OUTSIDE and any(record.ref == old and record.node_id for record in world.registry.all()):
+            raise StateError(f"{ref} could not be asked for: {fact.reason}; nothing was moved", hint="try again later")
         say(f"not checked: {fact.reason}")
         return ""
     if fact.value.state == MISSING:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from loopctl.errors import StateError
-from loopctl.model.facts import Known
+from loopctl.model.facts import Known, Unknown
 from loopctl.model.refs import WorkItemRef
-from loopctl.model.sessions import CLOSED_STATUS, TMUX_RUNNER, SessionRecord
+from loopctl.model.sessions import CLOSED_STATUS, TMUX_RUNNER, SessionRecord, SessionView
 from loopctl.observe import observe
 from loopctl.ports import PaneRef, World
 
@@ -25,7 +25,8 @@ class Moved:
 
 
 def move(old: WorkItemRef, new: WorkItemRef, node_id: str, world: World) -> tuple[Moved, ...]:
-    """Move every session of an item, closed ones too, to another address; `node_id` is the item's there ("": unknown).
+    """Move every session of an item, closed ones too, to another address; `node_id` is the item's there, "" keeps what is
+    known of it.
 
     Raises StateError, with nothing changed, when there is none, when the new address has an open session of its own, or
     when a record changed meanwhile.
@@ -33,12 +34,11 @@ def move(old: WorkItemRef, new: WorkItemRef, node_id: str, world: World) -> tupl
     mine = [record for record in world.registry.all() if record.machine == world.machine]
     moving = [record for record in mine if record.ref == old]
     if not moving:
-        there = [record for record in mine if record.ref == new]
-        if not there:
-            raise StateError(f"no session for {old}", hint="loopctl sessions list shows what there is")
-        return _mark(there, world)
+        return _mend(old, [record for record in mine if record.ref == new], world)
     _refuse_two(moving, [record for record in mine if record.ref == new], new)
-    written = world.registry.replace_all([replace(record, ref=new, node_id=node_id) for record in moving])
+    written = world.registry.replace_all(
+        [replace(record, ref=new, node_id=node_id or record.node_id) for record in moving]
+    )
     done = [record for record in written.values() if record]
     for record in done:
         world.journal.emit(
@@ -61,10 +61,31 @@ def _refuse_two(moving: Sequence[SessionRecord], there: Sequence[SessionRecord],
         )
 
 
+def _mend(old: WorkItemRef, there: Sequence[SessionRecord], world: World) -> tuple[Moved, ...]:
+    """Mark those sessions at the new address whose tmux session still says that it is the old item's."""
+    views = _views(there, world)
+    moved = [record for record in there if record.id in views and _marked_for(views[record.id]) == str(old).lower()]
+    if moved:
+        return _mark(moved, world)
+    unseen = [view.sighting.reason for view in views.values() if isinstance(view.sighting, Unknown)]
+    more = f"; whether one has moved to {there[0].ref} cannot be told: {unseen[0]}" if unseen else ""
+    hint = f"{there[0].ref} has a session: it may have been moved before" if there else ""
+    raise StateError(f"no session for {old}{more}", hint=hint or "loopctl sessions list shows what there is")
+
+
+def _marked_for(view: SessionView) -> str:
+    pane = view.sighting.value.pane if isinstance(view.sighting, Known) else None
+    return pane.ref_mark.lower() if pane else ""
+
+
+def _views(records: Sequence[SessionRecord], world: World) -> dict[str, SessionView]:
+    ids = {record.id for record in records}
+    return {s.record.id: s.session for s in observe(world).subjects if s.session and s.record and s.record.id in ids}
+
+
 def _mark(records: Sequence[SessionRecord], world: World) -> tuple[Moved, ...]:
     """Mark the sessions whose pane is proved to be theirs; where there is none, there is nothing to mark."""
-    ids = {record.id for record in records}
-    views = {s.record.id: s.session for s in observe(world).subjects if s.session and s.record and s.record.id in ids}
+    views = _views(records, world)
     moved = []
     for record in records:
         view = views.get(record.id)

@@ -334,7 +334,7 @@ def test_a_transferred_issue_is_moved_along(box: Box, hub: FakeGitHub) -> None:
     (event,) = box.events("session.moved")
     assert (event["from"], event["to"]) == (REF, new)
     # Again: nothing more to do.
-    assert box.run("sessions", "move", REF, new).code == 0
+    assert box.run("sessions", "move", REF, new).code == 1
     assert len(box.events("session.moved")) == 1
     assert box.run("apply", "close.yml", "-y").code == 0
     assert (box.record(new)["status"], box.processes()) == ("closed", {})

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from loopctl.cli.output import Progress
+from loopctl.cli.sessions_move import move as command
+from loopctl.cli.wiring import Setup, Stop
+from loopctl.config import load_config
 from loopctl.errors import StateError
 from loopctl.executor.move import Moved, move
 from loopctl.model.refs import WorkItemRef
@@ -49,6 +55,46 @@ def test_what_has_no_session_does_not_move() -> None:
     made, _ = world()
     with pytest.raises(StateError, match="no session for"):
         move(OLD, NEW, "", made.world)
+
+
+def test_a_session_at_the_new_address_that_came_from_nowhere_is_no_success() -> None:
+    made, _ = world()
+    agent = made.session("demo/other#7")
+    with pytest.raises(StateError, match=f"no session for {OLD}\\Z"):
+        move(OLD, NEW, "", made.world)
+    server = made.servers.at(made.socket)
+    assert server
+    server.hangs = True
+    with pytest.raises(StateError, match=f"whether one has moved to {NEW} cannot be told"):
+        move(OLD, NEW, "", made.world)
+    assert made.machine.effects == []
+    assert made.record(agent).ref == NEW
+
+
+@pytest.mark.parametrize(("told", "kept"), [("", "I_1"), ("I_7", "I_7")])
+def test_a_node_id_that_is_known_is_not_forgotten(told: str, kept: str) -> None:
+    made, (agent,) = world("running")
+    made.registry.edit(agent.id, node_id="I_1")
+    move(OLD, NEW, told, made.world)
+    assert made.record(agent).node_id == kept
+
+
+@pytest.mark.parametrize(("node", "refused"), [("I_1", True), ("", False)])
+def test_a_silent_source_moves_no_item_that_it_knew(
+    node: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, (agent,) = world("running")
+    made.registry.edit(agent.id, node_id=node)
+    made.item("demo/other#7", silent="Bad Gateway")
+    setup = Setup(load_config(None, {"HOME": str(tmp_path)}, tmp_path), made.world, Progress(), Stop())
+    monkeypatch.setattr(Setup, "load", lambda *_: setup)
+    if refused:
+        with pytest.raises(StateError, match="Bad Gateway; nothing was moved"):
+            command.main([str(OLD), str(NEW)], standalone_mode=False)
+    else:
+        assert command.main([str(OLD), str(NEW)], standalone_mode=False) == 0
+        assert "not checked: Bad Gateway" in capsys.readouterr().err
+    assert made.record(agent).ref == (OLD if refused else NEW)
 
 
 def test_an_item_that_has_an_open_session_gets_no_second_one() -> None:
