@@ -82,6 +82,14 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - as long as we run
 
 
+def _is_of_click(error: OSError) -> bool:
+    """Whether it is click that could not print: help, the version, a question. All else is printed by `output`."""
+    last = error.__traceback__
+    while last and last.tb_next:
+        last = last.tb_next
+    return last is not None and str(last.tb_frame.f_globals.get("__name__")).startswith("click.")
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     _open_streams()
@@ -106,6 +114,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         tell_error(error)
         code = error.exit_code
+    except OSError as error:
+        if not _is_of_click(error):
+            raise
+        from loopctl.cli.output import lose
+
+        # Were it the other stream, nobody would read that it was this one.
+        lose(sys.stdout, error)
+        code = EXIT_FAILED
     from loopctl.cli.output import lost_output
 
     sys.exit(code or (EXIT_FAILED if lost_output() else 0))

@@ -51,15 +51,20 @@ def _write(stream: TextIO, text: str) -> None:
         stream.write(text)
         stream.flush()
     except OSError as error:
-        # What follows must still be done, and the interpreter must not trip over it at exit.
-        with suppress(OSError, ValueError):
-            devnull = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(devnull, stream.fileno())
-            os.close(devnull)
-        if not isinstance(error, BrokenPipeError):
-            _LOST.append(error)
-            if stream is not sys.stderr:
-                say(f"loopctl: standard output: {error.strerror}; what follows is done and not shown")
+        lose(stream, error)
+
+
+def lose(stream: TextIO, error: OSError) -> None:
+    """Let a stream that cannot be written lead nowhere, and say so: what follows must still be done, and the interpreter must
+    not trip over it at exit."""
+    with suppress(OSError, ValueError):
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, stream.fileno())
+        os.close(devnull)
+    if not isinstance(error, BrokenPipeError):
+        _LOST.append(error)
+        if stream is not sys.stderr:
+            say(f"loopctl: standard output: {error.strerror}; what follows is done and not shown")
 
 
 class Progress:

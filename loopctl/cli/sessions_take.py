@@ -15,6 +15,7 @@ import click
 from loopctl.cli.options import config_option, parse_ref, table_format_option
 from loopctl.cli.output import out, say
 from loopctl.errors import EXIT_INCOMPLETE, EXIT_OK, UsageError
+from loopctl.model.text import is_text
 
 if TYPE_CHECKING:
     from loopctl.cli.wiring import Setup
@@ -72,6 +73,8 @@ def register(
         near = get_close_matches(harness, setup.world.harnesses, 1)
         msg = f"no harness is called {harness!r}{f': did you mean {near[0]!r}?' if near else ''}"
         raise UsageError(msg, hint=f"there are {', '.join(sorted(setup.world.harnesses))}; the config can name more")
+    if not is_text(absolute(cwd) or str(Path.cwd())):
+        raise UsageError("the folder's name is not UTF-8, and a record is: say another one with --cwd")
     request = TakeOver(parse_ref(ref), harness, harness_session_id=harness_session_id, cwd=absolute(cwd), runner=runner)
     if runner == "tmux":
         request = _located(request, name, pane, socket, setup.world.socket)

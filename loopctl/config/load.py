@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from loopctl.config.shape import Config, EventLog, HarnessConfig, Polling, Sourc
 from loopctl.errors import DocumentError
 from loopctl.model.refs import repository
 from loopctl.model.rules import Expression, Policy
-from loopctl.model.text import cut
+from loopctl.model.text import cut, is_text
 from loopctl.playbook.document import Document, load_document
 from loopctl.playbook.schema import ignored_keys, schema, validate
 from loopctl.playbook.templates import compile_template
@@ -220,7 +221,12 @@ def _webhook(value: Mapping[str, Any]) -> Webhook:
 
 def _socket(document: Document, tmux: Mapping[str, Any], root: Path, paths: Paths) -> str:
     path = str(paths.absolute(tmux["socket"]) if "socket" in tmux else root / "tmux.sock")
-    if len(path.encode()) > _MAX_SOCKET:
+    for where, place in ((("state", "root"), str(root)), (("tmux", "socket"), path)):
+        if is_text(place):
+            continue
+        message = f"{'.'.join(where)} is a path that is not UTF-8, and records are: {os.fsencode(place)!r}"
+        raise DocumentError([document.problem(where, message, "name another folder")])
+    if len(os.fsencode(path)) > _MAX_SOCKET:
         message = f"the path of the tmux socket is longer than {_MAX_SOCKET} bytes: {cut(' '.join(path.split()), 200)}"
         where = ("tmux", "socket") if "socket" in tmux else ("state", "root")
         raise DocumentError([document.problem(where, message, "set tmux.socket to a shorter path")])

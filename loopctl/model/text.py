@@ -1,4 +1,4 @@
-"""Words for times, the same wherever one is shown."""
+"""Texts that are shown, the same everywhere."""
 
 from __future__ import annotations
 
@@ -30,3 +30,8 @@ def plural(count: int, noun: str) -> str:
 def cut(text: str, width: int) -> str:
     """At most `width` characters, with `...` where something is missing; 0 leaves the text whole."""
     return text if not width or len(text) <= width else text[: max(0, width - 3)].rstrip() + "..."
+
+
+def is_text(path: str) -> bool:
+    """Whether a path is UTF-8: a name of a file may be any bytes, and what is written down cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in path)

@@ -10,6 +10,7 @@ from loopctl.model.observed import Observation, Subject
 from loopctl.model.plan import Action, Held
 from loopctl.model.rules import ENDS, Ensure, Playbook, Policy
 from loopctl.model.sessions import CLOSED_STATUS
+from loopctl.model.text import is_text
 from loopctl.model.workspaces import SHARED, WORKTREE, safe_branch, worktree_path
 from loopctl.planner.checkouts import checkout_of, wants_removal
 from loopctl.planner.links import Stays
@@ -34,16 +35,21 @@ def folder_of(
         return Folder(record.cwd, WORKTREE if record.workspace else "", record.branch)
     if ensure.workspace != WORKTREE:
         cwd = str(ensure.cwd(facts)) if ensure.cwd else policy.spawn_workdir
-        if not cwd.startswith("/"):
-            return Held(subject.ref, f"its cwd would be {cwd!r}, and that is no absolute path")
-        return Folder(cwd, SHARED if ensure.workspace == SHARED else "")
+        return _usable(subject, Folder(cwd, SHARED if ensure.workspace == SHARED else ""))
     if ensure.cwd:
         return Held(subject.ref, "rules want both a cwd and a worktree for it")
     if not policy.workspace_root:
         return Held(subject.ref, "its rule wants a worktree, and the config has no routing.workspace.root")
     template = ensure.branch or policy.workspace_branch
     branch = safe_branch(str(template(facts)).strip() if template else f"loop/{subject.ref.number}")
-    return Folder(worktree_path(policy.workspace_root, subject.ref), WORKTREE, branch)
+    return _usable(subject, Folder(worktree_path(policy.workspace_root, subject.ref), WORKTREE, branch))
+
+
+def _usable(subject: Subject, folder: Folder) -> Folder | Held:
+    if folder.cwd.startswith("/") and is_text(folder.cwd):
+        return folder
+    wrong = "records hold UTF-8 only" if folder.cwd.startswith("/") else "that is no absolute path"
+    return Held(subject.ref, f"its folder would be {folder.cwd!r}, and {wrong}")
 
 
 def checkout_note(resolution: Resolution, step: object, observation: Observation, policy: Policy) -> Stays | None:

@@ -313,6 +313,18 @@ def test_a_long_state_folder_is_told_before_tmux_fails(tmp_path: Path, env: dict
     assert problems[0].hint == "set tmux.socket to a shorter path"
 
 
+@pytest.mark.parametrize(("text", "key"), [("{}", ""), ("tmux: {socket: t}", "tmux.socket"), ("state: {root: s}", "state.root")])  # fmt: skip
+def test_what_records_cannot_hold_is_told_before(tmp_path: Path, env: dict[str, str], text: str, key: str) -> None:
+    """The name of a folder may be any bytes."""
+    folder = tmp_path / "\udcff"
+    folder.mkdir()
+    if not key:
+        assert load_config(None, env, folder).spawn_workdir == str(folder)
+        return
+    problems = problems_of(lambda: loaded(folder, env, text))
+    assert problems[0].message.startswith(f"{key} is a path that is not UTF-8")
+
+
 def process(*argv: str, name: str = "") -> ProcessInfo:
     return ProcessInfo(ProcessId(5, "1"), 1, 5, 5, 5, 0, name or argv[0].rpartition("/")[2][:15], argv)
 

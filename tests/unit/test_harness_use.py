@@ -86,11 +86,14 @@ def test_a_prompt_without_a_place_is_said(prompted: set[str], notes: int) -> Non
     assert list(plan.notes) == ["items:demo/app#1: claude is not told its prompt: its argv has no {prompt}"] * notes
 
 
-def test_a_folder_that_comes_out_relative_holds_its_item() -> None:
+@pytest.mark.parametrize(("folder", "reason"), [("here", "no absolute path"), ("/a\udcff", "UTF-8 only")])
+@pytest.mark.parametrize("workspace", [None, "worktree"])
+def test_a_folder_that_cannot_be_one_holds_its_item(folder: str, reason: str, workspace: str | None) -> None:
     made = FakeWorld()
+    made.policy = replace(made.policy, workspace_root=folder, spawn_workdir=folder)
     made.item("demo/app#1", labels=("loop",))
-    (held,) = made.plan(running(cwd=lambda _: "here")).held
-    assert "no absolute path" in held.reason
+    (held,) = made.plan(running(workspace=workspace)).held
+    assert reason in held.reason
 
 
 def test_what_a_plan_is_told_of_the_harnesses(tmp_path_factory: pytest.TempPathFactory) -> None:
