@@ -73,14 +73,14 @@ def register(
         near = get_close_matches(harness, setup.world.harnesses, 1)
         msg = f"no harness is called {harness!r}{f': did you mean {near[0]!r}?' if near else ''}"
         raise UsageError(msg, hint=f"there are {', '.join(sorted(setup.world.harnesses))}; the config can name more")
-    if not is_text(absolute(cwd) or str(Path.cwd())):
-        raise UsageError("the folder's name is not UTF-8, and a record is: say another one with --cwd")
     request = TakeOver(parse_ref(ref), harness, harness_session_id=harness_session_id, cwd=absolute(cwd), runner=runner)
     if runner == "tmux":
         request = _located(request, name, pane, socket, setup.world.socket)
     elif name or pane or socket:
         msg = f"--name, --pane and --socket say where a tmux session is; --runner {runner} has none"
         raise UsageError(msg)
+    if not is_text(request.cwd):
+        raise UsageError("the folder's name is not UTF-8, and a record is: say another one with --cwd")
     _show(setup, take_over(request, setup.world), form)
 
 

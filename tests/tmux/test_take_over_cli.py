@@ -57,6 +57,8 @@ def test_a_harness_that_nobody_knows_is_a_slip(server: Server, cli: Cli) -> None
     server.session(NAME)
     done = cli("register", str(REF), "--harness", "cluade", "--name", NAME)
     assert done.returncode == 64 and "no harness is called 'cluade': did you mean 'claude'?" in done.stderr
+    done = cli("register", str(REF), "--harness", "claude", "--name", NAME, "--cwd", "/\udcff")
+    assert done.returncode == 64 and "not UTF-8" in done.stderr
     assert json.loads(cli("list", "--format", "json").stdout) == {"sessions": []}
 
 
