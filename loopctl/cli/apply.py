@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopctl.cli.options import config_option, format_option, no_empty_words, playbook_options
+from loopctl.cli.options import Count, config_option, format_option, no_empty_words, playbook_options
 from loopctl.cli.output import say
 from loopctl.cli.plan import Request, make_plan, plan_exit_code
 from loopctl.errors import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @format_option
 @click.option("-y", "--auto-approve", is_flag=True, help="Do not ask. Never raises a limit.")
 @click.option("--check", is_flag=True, help="Only show the plan, as `loopctl plan` does.")
-@click.option("--max-changes", type=click.IntRange(0), metavar="N", help="Allow this many changes in this run.")
+@click.option("--max-changes", type=Count(0), metavar="N", help="Allow this many changes in this run.")
 def apply(
     playbooks: tuple[str, ...],
     config: str | None,
@@ -111,7 +111,12 @@ def ask_first(changes: int) -> None:
         msg = f"{changes} change{'s' if changes != 1 else ''} to apply, and no terminal to ask on; nothing was done"
         raise UsageError(msg, hint="add -y (--auto-approve) to apply without being asked")
     click.echo("", err=True)
-    if not confirmed("Apply this plan?"):
+    try:
+        yes = confirmed("Apply this plan?")
+    except (click.Abort, KeyboardInterrupt):
+        say("")
+        raise LoopctlError("interrupted; nothing was done") from None
+    if not yes:
         msg = "not applied; nothing was done"
         raise LoopctlError(msg)
 

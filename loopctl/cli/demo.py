@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from loopctl.cli.output import out, say, wants_color
-from loopctl.errors import EXIT_OK, LoopctlError, StateError
+from loopctl.errors import EXIT_OK, DocumentError, LoopctlError, StateError
 
 if TYPE_CHECKING:
     from loopctl.ports import World
@@ -72,6 +72,7 @@ ITEMS = """\
   state: {third}
   title: Speed up the parser
 """
+_ELSEWHERE = "set TMPDIR to another folder, with a short path"
 
 
 @click.command(short_help="See the main job on a scratch world, without any account.")
@@ -155,13 +156,20 @@ def write_items(path: Path, *, second: str, third: str, second_more: str = "") -
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """Give a world of its own: state root, tmux server, items file. All of it goes at the end, whatever happened."""
-    folder = Path(tempfile.mkdtemp(prefix="loopctl-demo-"))
+    """Give a world of its own: state root, tmux server, items file. All of it goes at the end, whatever happened.
+
+    Raises StateError where none can be had.
+    """
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="loopctl-demo-"))
+    except OSError as error:
+        raise StateError(f"the demo has no place for its folder: {error.strerror}", hint=_ELSEWHERE) from None
     # Whatever the user's own config is: the demo never touches that world, and leaves nothing in the home folder.
     ours = {"LOOPCTL_CONFIG": str(folder / ".loopctl" / "config.yaml"), "XDG_CACHE_HOME": str(folder / "cache")}
     with environment(ours):
         try:
             furnish(folder)
+            check(folder)
             with contextlib.chdir(folder):
                 yield folder
         finally:
@@ -187,6 +195,18 @@ def furnish(folder: Path) -> None:
     )
 
 
+def check(folder: Path) -> None:
+    """Raise StateError, and leave nothing, where no tmux server can have its socket in this folder."""
+    from loopctl.config import load_config
+
+    try:
+        load_config(None, os.environ, folder)
+    except DocumentError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        message = error.problems[0].message
+        raise StateError(f"no demo can be played in {folder}: {message}", hint=_ELSEWHERE) from None
+
+
 @contextlib.contextmanager
 def environment(changes: Mapping[str, str]) -> Iterator[None]:
     """Set variables for a while."""
@@ -203,6 +223,8 @@ def clean_up(folder: Path) -> None:
     """End every session of the scratch world, then remove the folder."""
     from loopctl.cli.wiring import Setup
 
+    if not folder.exists():
+        return
     try:
         setup = Setup.load(str(folder / ".loopctl" / "config.yaml"), "demo")
         try:
@@ -240,7 +262,10 @@ def scene(text: str) -> None:
 
 
 def run(*args: str, most: int = 0) -> None:
-    """Print a command as a person would type it, and run it here. Raises StepFailedError unless it exits with 0."""
+    """Print a command as a person would type it, and run it here.
+
+    Raises StepFailedError unless it exits with 0, and KeyboardInterrupt where it was asked to stop.
+    """
     import io
     import shlex
 
@@ -249,10 +274,14 @@ def run(*args: str, most: int = 0) -> None:
     command = f"loopctl {shlex.join(args)}"
     out(f"$ {command}\n")
     shown = io.StringIO()
+    handler = signal.getsignal(signal.SIGINT)
     with contextlib.redirect_stdout(shown) if most else contextlib.nullcontext():
         code: Sequence[str] | int | None = cli.main(args=list(args), standalone_mode=False)
     if most:
         lines = shown.getvalue().splitlines(keepends=True)
         out("".join([f"  ... {len(lines) - most} lines before ...\n"] * (len(lines) > most) + lines[-most:]))
+    if signal.getsignal(signal.SIGINT) != handler:
+        # Who was asked to stop listens no more.
+        raise KeyboardInterrupt
     if isinstance(code, int) and code != EXIT_OK:
         raise StepFailedError(command, code)

@@ -12,6 +12,7 @@ import click
 
 from loopctl.cli.options import config_option
 from loopctl.cli.output import out, say
+from loopctl.data import playbook_path
 from loopctl.errors import StateError, UsageError
 
 AUTO = "auto"
@@ -20,7 +21,7 @@ LAUNCHD = "launchd"
 LABEL = "dev.loopctl.controller"
 
 _CONFIG = """\
-# Where the world is. Every key: docs/config.md. Check this file with `loopctl validate .loopctl/config.yaml`.
+# Where the world is. `loopctl schema config` prints every key. Check this file with `loopctl validate .loopctl/config.yaml`.
 
 polling:
   intervalSeconds: 60
@@ -189,6 +190,11 @@ def _command(config: str | None, playbooks: tuple[str, ...], webhook: bool) -> l
     program = Path(sys.argv[0])
     named = program.name == "loopctl" and program.exists()
     start = [str(program.absolute())] if named else [sys.executable, "-m", "loopctl.cli.main"]
+    for book in playbooks:
+        if not (Path(book).exists() or playbook_path(book)):
+            raise UsageError(f"--playbook {book}: no such file, and no packaged playbook of that name")
+    if config and not Path(config).expanduser().exists():
+        raise UsageError(f"--config {config}: no such file")
     books = [
         str(Path(book).absolute()) if Path(book).exists() else book for book in playbooks or ("close-ended-items",)
     ]

@@ -34,6 +34,12 @@ table_format_option: Decorator = click.option(
 )
 
 
+class Count(click.IntRange):
+    """A whole number, called so where it is none."""
+
+    name = "whole number"
+
+
 def seconds(least: float = 0.0) -> Callable[[click.Context, click.Parameter, str | None], float | None]:
     """A callback for times: `nan` and `inf` are numbers to Python, and no wait would ever be over."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from loopctl.config.places import PROJECT_FOLDER, Paths, config_places
 from loopctl.config.shape import Config, EventLog, HarnessConfig, Polling, Source, Webhook, WorkspaceConfig
-from loopctl.errors import DocumentError
+from loopctl.errors import DocumentError, Problem
 from loopctl.model.refs import repository
 from loopctl.model.rules import Expression, Policy
 from loopctl.model.text import cut, is_text
@@ -39,6 +39,8 @@ def load_config(explicit: str | None, env: Mapping[str, str], cwd: Path) -> Conf
     path = next((place for place in (named, *others) if place.exists()), None if others else named)
     if path is None:
         return _build(Document("config", "", {}), "", Paths(cwd, env))
+    if explicit is None and not path.exists():
+        raise DocumentError([Problem(str(path), 0, 0, "there is no such file", "$LOOPCTL_CONFIG names it")])
     document = load_document(path)
     if document.value is None:
         document = Document(document.source, document.text, {})

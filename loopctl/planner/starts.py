@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from loopctl.model.encode import SHORT_ID
 from loopctl.model.facts import Known, Unknown
 from loopctl.model.observed import Observation, Subject
 from loopctl.model.plan import RESUME, START, Action, After, Before, Held
@@ -135,7 +136,8 @@ def still_alive(ref: WorkItemRef, subjects: Iterable[Subject]) -> str:
     for other in subjects:
         if other.ref == ref and other.session:
             if other.phase == UNDEAD:
-                return "its session is closed but its agent is alive: end it first"
+                name = ref if other.latest or not other.record else other.record.id[:SHORT_ID]
+                return f"its session is closed but its agent is alive: `loopctl sessions close {name}` ends it"
             if isinstance(other.session.sighting, Unknown):
                 return f"whether an earlier session of it is alive cannot be told: {other.session.sighting.reason}"
     return ""

@@ -15,12 +15,18 @@ from tests.e2e.kit import LOOPCTL, Box, Done
 pytestmark = pytest.mark.tmux
 
 
-def demo(box: Box, path: str | None = None) -> Done:
+def demo(box: Box, path: str | None = None, within: str = "tmp") -> Done:
     """Run the demo with its scratch folder inside of the box."""
-    (box.folder / "tmp").mkdir()
-    done = box.run("demo", env={"TMPDIR": str(box.folder / "tmp"), **({"PATH": path} if path else {})})
-    assert not list((box.folder / "tmp").iterdir())
+    (box.folder / within).mkdir()
+    done = box.run("demo", env={"TMPDIR": str(box.folder / within), **({"PATH": path} if path else {})})
+    assert not list((box.folder / within).iterdir())
     return done
+
+
+def test_a_folder_that_no_socket_fits_in_is_told_before(box: Box) -> None:
+    done = demo(box, within="x" * 100)
+    assert (done.code, done.out) == (1, ""), done
+    assert "longer than 103 bytes" in done.err and "set TMPDIR" in done.err and "clean up" not in done.err
 
 
 def test_the_demo_plays_to_its_end_and_clears_its_last_line(box: Box) -> None:
@@ -60,7 +66,7 @@ def test_a_signal_inside_of_an_apply_ends_the_demo(box: Box) -> None:
     done = demo(box, f"{folder}:{box.env['PATH']}")
     assert Path(once).exists()
     assert done.code == 1, done
-    assert "the demo stops here" in done.err and "loopctl apply playbook.yml -y" in done.err
+    assert done.err.endswith("interrupted\n") and "the demo stops here" not in done.err
     assert "sessions list" not in done.out
 
 

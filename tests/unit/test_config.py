@@ -89,7 +89,8 @@ def test_a_named_config_must_exist(tmp_path: Path, env: dict[str, str], how: str
     named = str(tmp_path / "none.yaml")
     given = {"LOOPCTL_CONFIG": named} if how == "env" else {}
     problems = problems_of(lambda: load_config(named if how == "flag" else None, env | given, tmp_path))
-    assert problems[0].message == "cannot be read: No such file or directory"
+    said = ("cannot be read: No such file or directory", ""), ("there is no such file", "$LOOPCTL_CONFIG names it")
+    assert (problems[0].message, problems[0].hint) == said[how == "env"]
 
 
 FULL = """\

@@ -87,5 +87,12 @@ def test_the_system_chooses(tmp_path: Path) -> None:
     assert ("<plist" in done.stdout) is (sys.platform == "darwin")
 
 
+@pytest.mark.parametrize("option", ["--playbook", "--config"])
+def test_a_service_of_what_is_not_there_is_refused(tmp_path: Path, option: str) -> None:
+    done = loopctl("init", "--service", "systemd", option, "nosuch.yml", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert f"{option} nosuch.yml: no such file" in done.stderr
+
+
 def test_options_of_a_service_need_one(tmp_path: Path) -> None:
     assert loopctl("init", "--webhook", cwd=tmp_path).returncode == 64

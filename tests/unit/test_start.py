@@ -246,5 +246,6 @@ def test_an_earlier_session_that_somebody_brings_back_to_life_after_the_plan_is_
     agent = made.machine.spawn("claude", parent=server.id.pid, mark=older.id, owner=older.id)
     older.pane.pid, older.pane.dead = agent.id.pid, False
     outcome = made.apply(plan)
-    assert [held.reason for held in outcome.held] == ["its session is closed but its agent is alive: end it first"]
+    way = f"`loopctl sessions close {older.id[:8]}` ends it"
+    assert [held.reason for held in outcome.held] == [f"its session is closed but its agent is alive: {way}"]
     assert [pane for server in made.servers.all for _, pane in server.each() if not pane.dead] == [older.pane]
