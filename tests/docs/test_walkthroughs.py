@@ -10,7 +10,7 @@ import yaml
 
 from tests.docs.generate import EXECUTED, executed
 from tests.docs.pages import Fence, fences, name_of, pages
-from tests.docs.walkthrough import HOME, Step, normal, rewritten, steps_of, tidy
+from tests.docs.walkthrough import HOME, Ids, Step, normal, rewritten, steps_of, tidy
 from tests.support import ROOT
 
 
@@ -54,8 +54,6 @@ def test_steps_of_a_block() -> None:
     ("one", "other"),
     [
         ("up 3s, 1 process", "up 2 min, 4 processes"),
-        ("is session 0a1b2c3d:", "is session ffffffff:"),
-        ("octo-app-15-0a1b2c3d.txt", "octo-app-15-ffffffff.txt"),
         ("sh (4711), sleep (12)", "sh (99), sleep (100000)"),
         ("2026-01-01T00:00:00.123Z  x", "2027-01-01T00:00:00Z  x"),
         ("(status 0, Sun Nov 29 15:03:33 2026)", "(status 0, Mon Dec  1 15:03:33 2026)"),
@@ -78,6 +76,23 @@ def test_what_differs_from_run_to_run_is_the_same(one: str, other: str) -> None:
 )
 def test_what_matters_is_not(one: str, other: str) -> None:
     assert normal(one) != normal(other)
+
+
+def test_each_id_has_a_name_of_its_own_in_every_run() -> None:
+    runs = []
+    for one, two in ("0a1b2c3d", "00000000"), ("11111111", "ffffffff"):
+        texts = (
+            f"is session {one}: a-{one}.txt\n",
+            f"x  {one}  y b-{two}.txt\n",
+            f"session={two}-8d34-4a6f-9c0b-2e7d1a3f5c68",
+        )
+        ids = Ids()
+        runs.append([tidy(text, Path(HOME), ids) for text in texts])
+    assert runs[0] == runs[1]
+    first, second, third = runs[0]
+    one, two = second.split()[1], second[-13:-5]
+    assert one != two
+    assert first == f"is session {one}: a-{one}.txt\n" and third.startswith(f"session={two}-")
 
 
 def test_paths_are_the_readers() -> None:

@@ -8,12 +8,14 @@ Times, ids, process numbers and the scratch folder differ from run to run: both 
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,10 +29,6 @@ FOLDER = "loops"
 
 _FILE = re.compile(r"(?:not checked: .*; )?file: (?P<name>[A-Za-z0-9._/-]+)\Z")
 _STEADY: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "5b2f7c1e-8d34-4a6f-9c0b-2e7d1a3f5c68"),
-    (r"-[0-9a-f]{8}\.txt", "-5b2f7c1e.txt"),
-    (r"\b(session|attach|log) [0-9a-f]{8}\b", r"\1 5b2f7c1e"),
-    (r"(?<=  )[0-9a-f]{8}(?=  )", "5b2f7c1e"),
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-05-04T09:30:00Z"),
     (r"\b\d+s(?=  )", lambda match: "8s".ljust(len(match[0]))),
     (r"\b(\d+[smhd]|\d+ min)\b", "8s"),
@@ -39,6 +37,22 @@ _STEADY: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\b(?P<name>[a-z][\w.-]*) \(\d{2,8}\)", r"\g<name> (4711)"),
     (r"signalled=\d+", "signalled=3"),
 )
+_ID = re.compile(
+    r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|(?<=-)[0-9a-f]{8}(?=\.txt)|(?<=  )[0-9a-f]{8}(?=  )"
+    r"|(?:(?<=\bsession )|(?<=\battach )|(?<=\blog ))[0-9a-f]{8}\b"
+)
+
+
+@dataclass(slots=True)
+class Ids:
+    """The n-th id that is met has the same name in every run."""
+
+    known: dict[str, str] = field(default_factory=dict)
+
+    def steady(self, match: re.Match[str]) -> str:
+        """The name of a whole id or of its first letters."""
+        made = uuid.UUID(int=random.Random(len(self.known)).getrandbits(128), version=4)
+        return self.known.setdefault(match[0][:8], str(made))[: len(match[0])]
 
 
 @dataclass(slots=True)
@@ -59,6 +73,7 @@ class Walk:
     env: dict[str, str]
     base: Path
     code: int = 0
+    ids: Ids = field(default_factory=Ids)
     elsewhere: dict[str, Callable[[], object]] = field(default_factory=dict)
 
     @property
@@ -86,7 +101,7 @@ class Walk:
             timeout=120,
         )
         self.code = done.returncode
-        return tidy(done.stdout.decode(errors="replace"), self.base)
+        return tidy(done.stdout.decode(errors="replace"), self.base, self.ids)
 
 
 @contextmanager
@@ -164,14 +179,15 @@ def rewritten(text: str, played: list[tuple[Fence, list[Step]]]) -> str:
     return text
 
 
-def tidy(text: str, base: Path) -> str:
-    """Output as a reader at HOME would see it."""
+def tidy(text: str, base: Path, ids: Ids | None = None) -> str:
+    """Output as a reader at HOME would see it; with `ids`, those of this run have their steady names."""
     spare = len(str(base)) - len(HOME)
     lines = []
     for line in text.splitlines(keepends=True):
         if line.startswith("PHASE "):
             # The head of the one table with a column of paths.
             line = line.replace("SOCKET" + " " * spare, "SOCKET")
+        line = _ID.sub(ids.steady, line) if ids else line
         for pattern, steady in _STEADY:
             line = re.sub(pattern, steady, line)
         lines.append(line.replace(str(base), HOME))
