@@ -76,6 +76,7 @@ def test_each_session_of_an_item_is_named_by_itself(box: Box) -> None:
         argv = attached_with(box, row["attach"].split()[-1])
         assert argv[-1] == row["pane"] and ("-r" in argv) == (row is old)
         shown = box.run("sessions", "show", row["id"][:8], "--format", "json").json
+        assert (shown["item"]["state"], shown["cwd"]) == ("open", str(box.folder))
         assert {name: shown[name] for name in row} == row
     listed = box.run("sessions", "list").out.splitlines()
     assert [line.split()[2] for line in listed] == ["ID", old["id"][:8], new["id"][:8]]

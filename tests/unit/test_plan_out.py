@@ -67,7 +67,7 @@ def test_what_is_no_file_is_left_as_it_is(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["circle", "fifo", "null"]
 
 
-@pytest.mark.parametrize("name", ["file/p.json", "none/p.json", "x" * 300])
+@pytest.mark.parametrize("name", ["file/p.json", "none/p.json", "x" * 300, "x" * 250])
 def test_where_nothing_can_be_written_it_is_said(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StateError, match=name.partition("/")[0]):
