@@ -12,6 +12,7 @@ import click
 
 from loopctl.cli.options import config_option
 from loopctl.cli.output import out, say
+from loopctl.cli.where import here
 from loopctl.errors import StateError, UsageError
 
 AUTO = "auto"
@@ -151,7 +152,7 @@ def init(
             unit(
                 _native() if service == AUTO else service,
                 _command(config, playbooks, webhook),
-                Path(folder or ".").absolute(),
+                here() / (folder or "."),
             )
         )
         return
@@ -188,11 +189,9 @@ def _native() -> str:
 def _command(config: str | None, playbooks: tuple[str, ...], webhook: bool) -> list[str]:
     program = Path(sys.argv[0])
     named = program.name == "loopctl" and program.exists()
-    start = [str(program.absolute())] if named else [sys.executable, "-m", "loopctl.cli.main"]
-    books = [
-        str(Path(book).absolute()) if Path(book).exists() else book for book in playbooks or ("close-ended-items",)
-    ]
-    where = ["--config", str(Path(config).expanduser().absolute())] if config else []
+    start = [str(here() / program)] if named else [sys.executable, "-m", "loopctl.cli.main"]
+    books = [str(here() / book) if Path(book).exists() else book for book in playbooks or ("close-ended-items",)]
+    where = ["--config", str(here() / Path(config).expanduser())] if config else []
     return [*start, "run", *books, *where, *(["--webhook"] if webhook else [])]
 
 

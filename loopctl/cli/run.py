@@ -18,6 +18,7 @@ import click
 
 from loopctl.cli.options import config_option, no_empty_words, seconds, tags_of
 from loopctl.cli.output import say, say_at_once
+from loopctl.cli.where import here, read_config
 from loopctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ _EXTRA = ("gidgethub", "prometheus_client", "starlette", "uvicorn", "watchfiles"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says."""
+    """What the command line says, and the folder that it was said in."""
 
+    folder: Path
     playbooks: tuple[str, ...]
     config: str | None
     extra_vars: tuple[str, ...]
@@ -77,7 +79,7 @@ def run(
         raise UsageError("--once looks once: there is nothing to listen for (leave out --webhook)")
     if insecure and not webhook:
         raise UsageError("--insecure says how to take webhooks: it needs --webhook")
-    options = Options(playbooks, config, extra_vars, tags, interval, webhook, insecure)
+    options = Options(here(), playbooks, config, extra_vars, tags, interval, webhook, insecure)
     from loopctl.cli.wiring import Stop, controller_lock
     from loopctl.controller.reload import Reloader
 
@@ -111,13 +113,13 @@ def _controller(reloader: Reloader, inbox: Inbox, log: Log, options: Options) ->
 def load(options: Options, keep: Config | None, stop: Stop, log: Log) -> Loaded:
     """Read config and playbooks and build their world. Raises DocumentError and UsageError."""
     from loopctl.cli.wiring import build_world, open_journal
-    from loopctl.config import config_places, load_config
+    from loopctl.config import config_places
     from loopctl.controller.reload import Loaded, keep_fixed
     from loopctl.data import playbook_path
     from loopctl.playbook.compile import load_playbook
     from loopctl.playbook.extra_vars import parse_extra_vars
 
-    given = load_config(options.config, os.environ, Path.cwd())
+    given = read_config(options.config, options.folder)
     config = keep_fixed(given, keep)
     if options.interval is not None:
         config = replace(config, polling=replace(config.polling, interval_seconds=options.interval))
@@ -130,10 +132,10 @@ def load(options: Options, keep: Config | None, stop: Stop, log: Log) -> Loaded:
         policy=world.policy,
     )
     # A place that is looked at before the one in use is watched too, and all of them while there is no config.
-    places = [str(place) for place in config_places(options.config, os.environ, Path.cwd())]
+    places = [str(place) for place in config_places(options.config, os.environ, options.folder)]
     files = places[: places.index(given.path) + 1 if given.path else None]
     for name in options.playbooks:
-        files.append(str(Path(name) if Path(name).exists() else playbook_path(name) or name))
+        files.append(str(options.folder / name if Path(name).exists() else playbook_path(name) or name))
     return Loaded(given, config, playbook, world, tuple(files))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 
 from loopctl.cli.options import config_option, table_format_option
 from loopctl.cli.output import out
+from loopctl.cli.where import here, read_config
 from loopctl.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
@@ -38,11 +38,10 @@ def status(config: str | None, form: str) -> int:
     """
     from loopctl.cli.run import STATUS_FILE
     from loopctl.cli.wiring import controller_holder
-    from loopctl.config import load_config
     from loopctl.controller.status import health
     from loopctl.render.json import json_text
 
-    found = load_config(config, os.environ, Path.cwd())
+    found = read_config(config, here())
     holder = controller_holder(found)
     snapshot = _read(Path(found.state_root, STATUS_FILE))
     if not holder:

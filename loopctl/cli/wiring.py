@@ -30,14 +30,15 @@ from loopctl.adapters.tmux_program import program_version
 from loopctl.adapters.transcripts import TranscriptFolder
 from loopctl.adapters.worktrees_none import NoWorkspaces
 from loopctl.cli.output import Progress, out, say, wants_color
-from loopctl.config import Config, Source, load_config
+from loopctl.cli.where import here, read_config
+from loopctl.config import Config, Source
 from loopctl.config import EventLog as EventLogConfig
 from loopctl.errors import StateError
 from loopctl.executor.limits import excess, way_on
 from loopctl.model.health import Finding
 from loopctl.model.plan import Outcome, Plan
 from loopctl.model.rules import Policy
-from loopctl.model.secrets import is_secret_name, learn
+from loopctl.model.secrets import is_secret_name
 from loopctl.model.the_loop import LoopFolder
 from loopctl.model.tmux import OLDEST, unsupported
 from loopctl.ports import Journal, Provider, Workspaces, World
@@ -79,12 +80,8 @@ class Setup:
 
     @classmethod
     def load(cls, config: str | None, source: str) -> Setup:
-        """Read the config and build the world. Raises DocumentError."""
-        learn(os.environ)
-        loaded = load_config(config, os.environ, Path.cwd())
-        learn(os.environ, loaded.webhook.secret_env)
-        for harness in loaded.harnesses.values():
-            learn(harness.env)
+        """Read the config and build the world. Raises DocumentError and StateError."""
+        loaded = read_config(config, here())
         if loaded.warnings:
             say(f"warning: {loaded.path}: without meaning in loopctl: {', '.join(loaded.warnings)}")
         progress, stop = Progress(), Stop()

@@ -12,10 +12,12 @@ import pytest
 
 from loopctl.adapters.registry_lock import APPLY, CONTROLLER, hold_lock, holder
 from loopctl.cli.run import Options, load
-from loopctl.cli.wiring import Stop
+from loopctl.cli.where import here
+from loopctl.cli.wiring import Setup, Stop
 from loopctl.controller.log import Log
 from loopctl.controller.reload import Loaded, Reloader
-from loopctl.errors import RefusedError
+from loopctl.errors import RefusedError, StateError
+from loopctl.model.secrets import forget, mask
 
 EXTRA = ("gidgethub", "prometheus_client", "starlette", "uvicorn", "watchfiles")
 
@@ -91,8 +93,8 @@ def config_at(path: Path, repo: str) -> None:
     path.write_text(f"polling: {{sources: [{{provider: github, repos: [{repo}]}}]}}\n")
 
 
-def reloader(config: str | None = None) -> Reloader:
-    options = Options(("close-ended-items",), config, (), (), None, webhook=False, insecure=False)
+def reloader(config: str | None = None, playbook: str = "close-ended-items") -> Reloader:
+    options = Options(here(), (playbook,), config, (), (), None, webhook=False, insecure=False)
     silent = Log(lambda text: None, now, as_json=True)
     return Reloader(lambda keep: load(options, keep, Stop(), silent))
 
@@ -151,6 +153,39 @@ def test_a_config_that_is_named_is_the_only_one(elsewhere: Path) -> None:
     assert change
     assert change.problems
     assert repos(running.loaded) == ["octo/app"]
+
+
+def test_a_folder_that_is_removed_ends_no_controller(elsewhere: Path) -> None:
+    named, book = elsewhere / "mine.yaml", elsewhere / "p.yml"
+    config_at(named, "octo/app")
+    book.write_text("- rules: [{name: x, match: {item: {number: 1}}, ensure: {session: gone}}]\n")
+    running = reloader(str(named), str(book))
+    (elsewhere / "project").rmdir()
+    config_at(named, "octo/lib")
+    assert running.check()
+    assert repos(running.loaded) == ["octo/lib"]
+    # Whoever starts there is told.
+    with pytest.raises(StateError, match="the current folder: No such file"):
+        Setup.load(str(named), "plan")
+    with pytest.raises(StateError, match="the current folder: No such file"):
+        reloader(str(named), str(book))
+
+
+def test_what_a_running_controller_must_mask_is_learned(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the environment, from the config, and from an edit of it."""
+    forget()
+    for name, value in (("MY_TOKEN", "hunter2hunter2"), ("HOOK", "hooked-on-hooks")):
+        monkeypatch.setenv(name, value)
+    place = elsewhere / "project/.loopctl/config.yaml"
+    config_at(place, "octo/app")
+    own = "harnesses: {mine: {argv: [x], env: {A_TOKEN: tweety-0123-bird}}}\n"
+    place.write_text(place.read_text() + own + "webhooks: {ghWebhook: {secretEnv: HOOK}}\n")
+    running = reloader()
+    assert mask("hunter2hunter2 hooked-on-hooks tweety-0123-bird") == "*** *** ***"
+    place.write_text(place.read_text().replace("tweety-0123-bird", "another-9876-bird"))
+    assert running.check()
+    assert mask("tweety-0123-bird another-9876-bird") == "*** ***"
+    forget()
 
 
 def test_a_start_without_a_config_says_where_one_is_looked_for(elsewhere: Path) -> None:
