@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from loopctl.adapters.registry_database import Database
+from loopctl.adapters.registry_database import Database, identity_of
 from loopctl.adapters.registry_lock import hold_lock
 from loopctl.adapters.registry_rows import to_record, to_row
 from loopctl.errors import StateError
@@ -34,8 +34,7 @@ class SqliteRegistry:
         if not self._database.exists():
             return ""
         with self._database.open() as db:
-            row = db.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
-        return str(row[0]) if row else ""
+            return identity_of(db)
 
     def all(self) -> tuple[SessionRecord, ...]:
         """Every record, the oldest first."""

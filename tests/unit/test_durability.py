@@ -340,6 +340,24 @@ def test_a_copy_is_kept_before_the_first_write_of_a_day_and_by_no_reader(root: P
     assert sorted(path.name for path in root.iterdir() if path.name.startswith(".")) == []
 
 
+@pytest.mark.parametrize("other", ["of a registry that was lost", "no database"])
+def test_the_copy_of_another_registry_is_put_aside(root: Path, other: str) -> None:
+    filled(root)
+    copy = root / "registry.db.bak"
+    if other == "no database":
+        copy.write_text("x" * 5000)
+    os.utime(copy, (1_800_000_000, 1_800_000_000))
+    there = copy.read_bytes()
+    for path in (root / name for name in ("registry.db", "registry.db-wal", "registry.db-shm")):
+        path.unlink(missing_ok=True)
+    opened(root).add(record(7))
+    assert (root / "registry.db.bak-20270115T080000Z").read_bytes() == there
+    assert copy.read_bytes() != there
+    os.utime(copy, (1_700_000_000, 1_700_000_000))
+    opened(root).add(record(8))
+    assert len(list(root.glob("registry.db.bak*"))) == 2, "its own is written over"
+
+
 def test_a_copy_that_cannot_be_made_stops_no_work(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "registry.db.bak").mkdir()
     os.utime(root / "registry.db.bak", (0, 0))
