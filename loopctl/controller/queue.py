@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from loopctl.model.items import WorkItem
 from loopctl.model.refs import WorkItemRef
+from loopctl.model.waiting import wait_after
 
 POLL = "poll"
 WEBHOOK = "webhook"
@@ -165,7 +166,7 @@ class Queue:
 
     def _delay(self, attempts: int) -> float:
         # Never the same for two items, or for two controllers.
-        return min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(attempts - 1, 30)) * (0.75 + self.random() / 2)
+        return wait_after(attempts, FIRST_DELAY, LONGEST_DELAY) * (0.75 + self.random() / 2)
 
     def _retries(self, trouble: _Trouble) -> bool:
         return trouble.attempts <= self.max_retries
