@@ -23,6 +23,7 @@ from loopctl.errors import UsageError
 
 if TYPE_CHECKING:
     from loopctl.cli.wiring import Stop
+    from loopctl.cli.wiring_github import Hosts
     from loopctl.config import Config
     from loopctl.controller.log import Log
     from loopctl.controller.loop import Controller, Inbox
@@ -84,8 +85,9 @@ def run(
     from loopctl.controller.reload import Reloader
 
     log, stop = _log(say), Stop()
+    hosts: Hosts = {}
     with _signals(stop, _log(say_at_once)) as wakeup:
-        reloader = Reloader(lambda keep: load(options, keep, stop, log))
+        reloader = Reloader(lambda keep: load(options, keep, stop, log, hosts))
         given = reloader.loaded.config
         if given.warnings:
             log("warning", f"{given.path}: without meaning in loopctl: {', '.join(given.warnings)}")
@@ -110,7 +112,7 @@ def _controller(reloader: Reloader, inbox: Inbox, log: Log, options: Options) ->
     )
 
 
-def load(options: Options, keep: Config | None, stop: Stop, log: Log) -> Loaded:
+def load(options: Options, keep: Config | None, stop: Stop, log: Log, hosts: Hosts) -> Loaded:
     """Read config and playbooks and build their world. Raises DocumentError and UsageError."""
     from loopctl.cli.wiring import build_world, open_journal
     from loopctl.config import config_places
@@ -123,7 +125,7 @@ def load(options: Options, keep: Config | None, stop: Stop, log: Log) -> Loaded:
     config = keep_fixed(given, keep)
     if options.interval is not None:
         config = replace(config, polling=replace(config.polling, interval_seconds=options.interval))
-    world = build_world(config, "controller", os.environ, lambda text: log("info", text), stop)
+    world = build_world(config, "controller", os.environ, lambda text: log("info", text), stop, hosts)
     world = replace(world, journal=open_journal(config.event_log, "controller", lambda text: log("warning", text)))
     playbook = load_playbook(
         options.playbooks,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from loopctl.adapters.harnesses import CommandHarness, build_harnesses
 from loopctl.adapters.items_file import ItemsFile
@@ -43,6 +44,9 @@ from loopctl.model.the_loop import LoopFolder
 from loopctl.model.tmux import OLDEST, unsupported
 from loopctl.ports import Journal, Provider, Workspaces, World
 from loopctl.render import RENDERERS, View
+
+if TYPE_CHECKING:
+    from loopctl.cli.wiring_github import Hosts
 
 # Who asks who the controller is holds its lock for a moment.
 _TURN = 1.0
@@ -140,9 +144,14 @@ class Stop:
 
 
 def build_world(
-    config: Config, source: str, environ: Mapping[str, str], progress: Callable[[str], None], stop: Stop
+    config: Config,
+    source: str,
+    environ: Mapping[str, str],
+    progress: Callable[[str], None],
+    stop: Stop,
+    hosts: Hosts | None = None,
 ) -> World:
-    """Build every adapter. Nothing is opened, made or run yet."""
+    """Build every adapter. Nothing is opened, made or run yet. `hosts` is what is known of GitHub from an earlier world."""
     root = Path(config.state_root)
     harnesses = agent_programs(config, environ)
 
@@ -161,7 +170,7 @@ def build_world(
             timeout=config.tmux_timeout_seconds,
         ),
         processes=LocalProcesses(),
-        providers=tuple(_providers(config, environ)),
+        providers=tuple(_providers(config, environ, {} if hosts is None else hosts)),
         harnesses=harnesses,
         journal=open_journal(config.event_log, source),
         transcripts=TranscriptFolder(root / "transcripts"),
@@ -239,13 +248,13 @@ def agents_env(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _providers(config: Config, environ: Mapping[str, str]) -> Iterable[Provider]:
+def _providers(config: Config, environ: Mapping[str, str], hosts: Hosts) -> Iterable[Provider]:
     hubs: Mapping[Source, Sequence[Provider]] = {}
     if any(source.repos for source in config.sources):
         # A good part of a start is reading what talks to GitHub: only where something does.
         from loopctl.cli.wiring_github import providers
 
-        hubs = providers(config, environ)
+        hubs = providers(config, environ, hosts)
     for source in config.sources:
         if source.provider == "items":
             yield ItemsFile(source.items, source.label)

@@ -145,6 +145,6 @@ def test_the_webhook_secret_is_kept_from_gh_whatever_its_name(tmp_path: Path) ->
         "webhooks: {ghWebhook: {secretEnv: PLAIN_HOOK}}\npolling: {sources: [{provider: github, repos: [octo/app]}]}\n"
     )
     config = load_config(str(tmp_path / "c.yaml"), {}, tmp_path)
-    (api,) = wiring_github.github_hosts(config, ENVIRON).values()
+    (api,) = wiring_github.github_hosts(config, ENVIRON, {}).values()
     assert "hook-value" not in api._env.values()
     assert api._env["GH_TOKEN"] == "gh-own"

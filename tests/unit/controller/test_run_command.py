@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from loopctl.adapters.github import GitHub
+from loopctl.adapters.github_api import GitHubApi, Tally
+from loopctl.adapters.github_reply import Failure
 from loopctl.adapters.registry_lock import APPLY, CONTROLLER, hold_lock, holder
 from loopctl.cli.run import Options, load
 from loopctl.cli.where import here
 from loopctl.cli.wiring import Setup, Stop
+from loopctl.cli.wiring_github import Hosts
 from loopctl.controller.log import Log
 from loopctl.controller.reload import Loaded, Reloader
 from loopctl.errors import RefusedError, StateError
@@ -96,7 +100,8 @@ def config_at(path: Path, repo: str) -> None:
 def reloader(config: str | None = None, playbook: str = "close-ended-items") -> Reloader:
     options = Options(here(), (playbook,), config, (), (), None, webhook=False, insecure=False)
     silent = Log(lambda text: None, now, as_json=True)
-    return Reloader(lambda keep: load(options, keep, Stop(), silent))
+    hosts: Hosts = {}
+    return Reloader(lambda keep: load(options, keep, Stop(), silent, hosts))
 
 
 def repos(loaded: Loaded) -> list[str]:
@@ -123,6 +128,26 @@ def test_a_config_that_appears_later_is_used(elsewhere: Path) -> None:
     project.unlink()
     assert running.check()
     assert repos(running.loaded) == ["octo/else"]
+
+
+def test_an_edit_makes_no_limit_forgotten(elsewhere: Path) -> None:
+    place = elsewhere / "project/.loopctl/config.yaml"
+    config_at(place, "octo/app")
+    running = reloader()
+
+    def api() -> GitHubApi:
+        (provider,) = running.loaded.world.providers
+        assert isinstance(provider, GitHub)
+        return provider._api
+
+    told = api().limited(Failure("GitHub: rate limit", limited=True, retry_after=3600))
+    for text in (place.read_text() + "github: {timeoutSeconds: 7}\n", "{}"):
+        saved = place.read_text()
+        place.write_text(text)
+        assert running.check()
+    place.write_text(saved)
+    assert running.check()
+    assert (api().rest("repos/octo/app", Tally()), api().timeout) == (told, 7.0)
 
 
 def test_what_needs_a_restart_says_so(elsewhere: Path) -> None:
