@@ -92,8 +92,12 @@ def run(
         if given.warnings:
             log("warning", f"{given.path}: without meaning in loopctl: {', '.join(given.warnings)}")
         if not (given.path or once):
-            places = reloader.loaded.files[: -len(playbooks)]
-            log("info", "there is no config; one that appears takes effect at the next look", places=places)
+            from loopctl.config import config_places
+
+            places = config_places(None, os.environ, options.folder)
+            log(
+                "info", "there is no config; one that appears takes effect at the next look", places=[*map(str, places)]
+            )
         if webhook:
             check_webhook(given, insecure, os.environ)
         with controller_lock(given), _inbox(options, reloader.loaded, wakeup, log) as inbox:
@@ -116,11 +120,14 @@ def load(options: Options, keep: Config | None, stop: Stop, log: Log, hosts: Hos
     """Read config and playbooks and build their world. Raises DocumentError and UsageError."""
     from loopctl.cli.wiring import build_world, open_journal
     from loopctl.config import config_places
-    from loopctl.controller.reload import Loaded, keep_fixed
+    from loopctl.controller.reload import Loaded, digests, keep_fixed
     from loopctl.data import playbook_path
     from loopctl.playbook.compile import load_playbook
     from loopctl.playbook.extra_vars import parse_extra_vars
 
+    books = [str(options.folder / n if Path(n).exists() else playbook_path(n) or n) for n in options.playbooks]
+    places = [str(place) for place in config_places(options.config, os.environ, options.folder)]
+    seen = digests([*places, *books])
     given = read_config(options.config, options.folder)
     config = keep_fixed(given, keep)
     if options.interval is not None:
@@ -134,11 +141,8 @@ def load(options: Options, keep: Config | None, stop: Stop, log: Log, hosts: Hos
         policy=world.policy,
     )
     # A place that is looked at before the one in use is watched too, and all of them while there is no config.
-    places = [str(place) for place in config_places(options.config, os.environ, options.folder)]
-    files = places[: places.index(given.path) + 1 if given.path else None]
-    for name in options.playbooks:
-        files.append(str(options.folder / name if Path(name).exists() else playbook_path(name) or name))
-    return Loaded(given, config, playbook, world, tuple(files))
+    watched = places[: places.index(given.path) + 1 if given.path else None]
+    return Loaded(given, config, playbook, world, {file: seen[file] for file in (*watched, *books)})
 
 
 def check_webhook(config: Config, insecure: bool, environ: Mapping[str, str]) -> None:

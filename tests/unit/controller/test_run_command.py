@@ -15,9 +15,10 @@ from loopctl.adapters.github_api import GitHubApi, Tally
 from loopctl.adapters.github_reply import Failure
 from loopctl.adapters.registry_lock import APPLY, CONTROLLER, hold_lock, holder
 from loopctl.cli.run import Options, load
-from loopctl.cli.where import here
+from loopctl.cli.where import here, read_config
 from loopctl.cli.wiring import Setup, Stop
 from loopctl.cli.wiring_github import Hosts
+from loopctl.config import Config
 from loopctl.controller.log import Log
 from loopctl.controller.reload import Loaded, Reloader
 from loopctl.errors import RefusedError, StateError
@@ -111,7 +112,7 @@ def repos(loaded: Loaded) -> list[str]:
 def test_a_config_that_appears_later_is_used(elsewhere: Path) -> None:
     home, project = elsewhere / "home/.config/loopctl/config.yaml", elsewhere / "project/.loopctl/config.yaml"
     running = reloader()
-    assert running.loaded.files[:2] == (str(project), str(home))
+    assert [*running.loaded.files][:2] == [str(project), str(home)]
     assert running.check() is None
     config_at(home, "octo/app")
     change = running.check()
@@ -128,6 +129,30 @@ def test_a_config_that_appears_later_is_used(elsewhere: Path) -> None:
     project.unlink()
     assert running.check()
     assert repos(running.loaded) == ["octo/else"]
+
+
+def test_an_edit_while_the_files_are_read_is_seen_by_the_next_look(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = elsewhere / "project/.loopctl/config.yaml"
+    config_at(place, "octo/app")
+    real = read_config
+
+    def slow(explicit: str | None, folder: Path) -> Config:
+        config = real(explicit, folder)
+        if edits:
+            config_at(place, edits.pop())
+        return config
+
+    monkeypatch.setattr("loopctl.cli.run.read_config", slow)
+    edits = ["octo/during-the-start"]
+    running = reloader()
+    assert repos(running.loaded) == ["octo/app"]
+    edits = ["octo/during-the-edit"]
+    for expected in ("octo/during-the-start", "octo/during-the-edit"):
+        assert running.check()
+        assert repos(running.loaded) == [expected]
+    assert running.check() is None
 
 
 def test_an_edit_makes_no_limit_forgotten(elsewhere: Path) -> None:
@@ -171,7 +196,7 @@ def test_a_config_that_is_named_is_the_only_one(elsewhere: Path) -> None:
     named = elsewhere / "mine.yaml"
     config_at(named, "octo/app")
     running = reloader(str(named))
-    assert running.loaded.files[0] == str(named)
+    assert next(iter(running.loaded.files)) == str(named)
     assert len(running.loaded.files) == 2
     named.unlink()
     change = running.check()
