@@ -33,7 +33,7 @@ _CODES = {
 def status(config: str | None, form: str) -> int:
     """Say whether a controller (`loopctl run`) runs for this state root, and how it is.
 
-    Exit 0: it runs and its last look at everything was whole. 5: it runs, but something was held, failed or refused.
+    Exit 0: it runs and its last look at everything was whole. 5: it runs, but something was held, failed or refused, or an edit is wrong.
     1: none runs, or its loop does not turn any more.
     """
     from loopctl.cli.run import STATUS_FILE
@@ -85,6 +85,7 @@ def _text(state: str, why: str, holder: str, snapshot: Snapshot) -> str:
         }
         rows.append(("last look", f"{last.get('at', 'never')} {_counts(counted)}"))
         rows += [(name, str(last[name])) for name in ("refused", "error") if last.get(name)]
+        rows += [("trouble", text) for name in ("problems", "troubles") for text in last.get(name) or ()]
     return "".join(f"{name:<11} {shown(text)}\n" for name, text in rows)
 
 

@@ -95,7 +95,9 @@ class Queue:
         """The next work, or None when nothing is due. A look at everything takes all hints with it."""
         now = self.clock()
         if now >= self._next_poll:
-            work = Work(everything=True, triggers=(self._poll_trigger,))
+            told = [ref for ref, ended in self._waiting.items() if ended]
+            asked = [ref for ref, trouble in self._trouble.items() if trouble.ended and self._retries(trouble)]
+            work = Work(everything=True, ended=frozenset([*told, *asked]), triggers=(self._poll_trigger,))
             self._last_poll, self._next_poll, self._poll_trigger = now, now + self.interval, POLL
             self._waiting.clear()
             return work
