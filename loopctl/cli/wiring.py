@@ -127,6 +127,7 @@ class Setup:
         try:
             yield
         finally:
+            self.progress.clear()
             # Asking again must not cut off the report of what was done.
             for signum, handler in before.items():
                 signal.signal(signum, signal.SIG_IGN if self.stop.asked else handler)
@@ -160,7 +161,9 @@ def build_world(
 
     return World(
         machine=config.machine,
-        registry=SqliteRegistry(root, now=now, lock_timeout=config.lock_timeout_seconds),
+        registry=SqliteRegistry(
+            root, now=now, lock_timeout=config.lock_timeout_seconds, tell=progress, interrupted=stop
+        ),
         terminals=Tmux(
             agents_env(environ),
             own_socket=config.socket,

@@ -175,7 +175,7 @@ def _turn(
         outcome = run.apply_plan(plan, world, asked_at=asked_at)
     except LoopctlError as error:
         # Nothing was done: the lock is another's, the world moved as a whole, or nothing can be written.
-        return replace(done, refused=error.message)
+        return replace(done, refused=error.message, stopped=world.interrupted())
     budget.spend(outcome, world.clock())
     contests.note(outcome)
     return replace(done, outcome=outcome, stopped=outcome.interrupted)

@@ -20,6 +20,7 @@ import pytest
 
 from loopctl.adapters import registry_database
 from loopctl.adapters.registry import SqliteRegistry
+from loopctl.adapters.registry_check import remedy
 from loopctl.adapters.registry_ledger import SqliteLedger
 from loopctl.adapters.registry_schema import SCHEMA_VERSION
 from loopctl.errors import StateError
@@ -319,6 +320,14 @@ def test_a_full_disk_is_no_damage(root: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(StateError, match="full") as caught:
         registry.add(replace(record(5), cwd="/" + "x" * 100_000))
     assert "rebuild" not in caught.value.hint
+
+
+def test_without_write_access_the_way_on_is_named(root: Path) -> None:
+    at_rest(root)
+    readonly = f"file:{root}/registry.db?mode=ro"
+    with closing(sqlite3.connect(readonly, uri=True)) as db, pytest.raises(sqlite3.OperationalError) as caught:
+        db.execute("DELETE FROM sessions")
+    assert f"give yourself write access to {root} and what is in it" in remedy(root / "registry.db", caught.value)
 
 
 # --- the copy ---------------------------------------------------------------------------------------------------------
