@@ -182,7 +182,7 @@ def health(snapshot: Snapshot, now: datetime) -> tuple[str, str]:
     if turned > allowed:
         return STALLED, f"its last look ended {turned:.0f} s ago"
     if rejected := snapshot.get("rejected"):
-        return DEGRADED, f"an edit is wrong, and what was there before stays in force ({'; '.join(rejected)})"
+        return DEGRADED, f"an edit is wrong: {'; '.join(rejected)}; what was there before stays in force"
     if snapshot.get("whole_is_good"):
         return OK, f"its last look ended {turned:.0f} s ago"
     last = snapshot.get("last_cycle", {})

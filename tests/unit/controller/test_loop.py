@@ -569,7 +569,7 @@ def test_edits(world: FakeWorld, tmp_path: Path) -> None:
     (rejected,) = world.journal.of("config.rejected")
     assert rejected["problems"] == ["p.yml:2:1: unknown key 'macht'"]
     state, why = health(desk.snapshots[0], world.now())
-    assert (state, "(p.yml:2:1: unknown key 'macht')" in why) == ("degraded", True)
+    assert (state, "an edit is wrong: p.yml:2:1: unknown key 'macht'" in why) == ("degraded", True)
     desk.controller._reloader._load = real
     desk.config = replace(desk.config, polling=replace(desk.config.polling, interval_seconds=30.0), state_root="/other")
     desk.at(1, lambda: edit("3"))
