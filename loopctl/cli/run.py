@@ -81,7 +81,8 @@ def run(
     if insecure and not webhook:
         raise UsageError("--insecure says how to take webhooks: it needs --webhook")
     options = Options(here(), playbooks, config, extra_vars, tags, interval, webhook, insecure)
-    from loopctl.cli.wiring import Stop, controller_lock
+    from loopctl.cli.wiring import Stop
+    from loopctl.cli.wiring_controller import controller_lock
     from loopctl.controller.reload import Reloader
 
     log, stop = _log(say), Stop()
@@ -187,7 +188,7 @@ def _inbox(options: Options, loaded: Loaded, wakeup: int, log: Log) -> Iterator[
     if not options.webhook:
         yield Silence(wakeup)
         return
-    from loopctl.cli.wiring import start_receiver
+    from loopctl.cli.wiring_controller import start_receiver
 
     if options.insecure:
         log("warning", "webhooks are taken WITHOUT A SIGNATURE: whoever reaches the port can send them")

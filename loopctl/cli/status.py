@@ -37,7 +37,7 @@ def status(config: str | None, form: str) -> int:
     1: none runs, or its loop does not turn any more.
     """
     from loopctl.cli.run import STATUS_FILE
-    from loopctl.cli.wiring import controller_holder
+    from loopctl.cli.wiring_controller import controller_holder
     from loopctl.controller.status import health
     from loopctl.render.json import json_text
 

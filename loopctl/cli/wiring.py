@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,9 +23,7 @@ from loopctl.adapters.keeper import keeper_argv
 from loopctl.adapters.processes import LocalProcesses
 from loopctl.adapters.registry import SqliteRegistry
 from loopctl.adapters.registry_ledger import SqliteLedger
-from loopctl.adapters.registry_lock import CONTROLLER, hold_lock, holder
 from loopctl.adapters.shell import clean_env, replace_process
-from loopctl.adapters.shell_child import Child
 from loopctl.adapters.tmux import Tmux
 from loopctl.adapters.tmux_program import program_version
 from loopctl.adapters.transcripts import TranscriptFolder
@@ -39,7 +37,6 @@ from loopctl.executor.limits import excess, way_on
 from loopctl.model.health import Finding
 from loopctl.model.plan import Outcome, Plan
 from loopctl.model.rules import Policy
-from loopctl.model.secrets import is_secret_name
 from loopctl.model.the_loop import LoopFolder
 from loopctl.model.tmux import OLDEST, unsupported
 from loopctl.ports import Journal, Provider, Workspaces, World
@@ -48,8 +45,6 @@ from loopctl.render import RENDERERS, View
 if TYPE_CHECKING:
     from loopctl.cli.wiring_github import Hosts
 
-# Who asks who the controller is holds its lock for a moment.
-_TURN = 1.0
 # What an agent needs of the user's environment to work at all. A tmux server keeps the environment that it was started
 # with and hands it to every pane, so nothing else (a CI token, say) may get in.
 _FOR_AGENTS = frozenset(
@@ -224,22 +219,6 @@ def open_journal(log: EventLogConfig, source: str, warn: Callable[[str], object]
     if not log.enabled:
         return NullJournal()
     return EventLog(Path(log.path), lambda: datetime.now(UTC), source, warn, max_bytes=log.max_bytes)
-
-
-def controller_lock(config: Config) -> AbstractContextManager[None]:
-    """What one controller of a state root holds. Raises RefusedError naming who has it already."""
-    return hold_lock(Path(config.state_root), _TURN, lambda: datetime.now(UTC), CONTROLLER)
-
-
-def controller_holder(config: Config) -> str:
-    """Who is the controller of the state root now, or ""."""
-    return holder(Path(config.state_root), CONTROLLER)
-
-
-def start_receiver(secret_env: str) -> Child:
-    """Start the process that webhooks come to. Never with the current folder on its path, nor with any secret but its own."""
-    environ = {name: value for name, value in os.environ.items() if name == secret_env or not is_secret_name(name)}
-    return Child([sys.executable, "-P", "-m", "loopctl.cli.receive"], environ)
 
 
 def agents_env(environ: Mapping[str, str]) -> dict[str, str]:
