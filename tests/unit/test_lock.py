@@ -17,7 +17,7 @@ def test_who_waits_says_for_whom_and_can_be_interrupted(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     moment, said, asked = datetime(2026, 1, 1, tzinfo=UTC), [], iter([False, False, True])
     registry = SqliteRegistry(
-        tmp_path, now=lambda: moment, lock_timeout=3600.0, tell=said.append, interrupted=lambda: next(asked)
+        tmp_path, now=lambda: moment, lock_timeout=5.0, tell=said.append, interrupted=lambda: next(asked)
     )
     with (
         SqliteRegistry(tmp_path, now=lambda: moment).lock(),
