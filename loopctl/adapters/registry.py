@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from loopctl.adapters.registry_database import Database
-from loopctl.adapters.registry_lock import hold_lock
+from loopctl.adapters.registry_database import Database, identity_of
+from loopctl.adapters.registry_lock import APPLY, hold_lock
 from loopctl.adapters.registry_rows import to_record, to_row
 from loopctl.errors import StateError
 from loopctl.model.sessions import SessionRecord
@@ -20,13 +20,21 @@ from loopctl.model.sessions import SessionRecord
 class SqliteRegistry:
     """ports.Registry in `<root>/registry.db`; the apply lock is `<root>/apply.lock`."""
 
-    def __init__(self, root: Path, *, now: Callable[[], datetime], lock_timeout: float = 10.0) -> None:
-        """Nothing is made or opened before it is needed."""
+    def __init__(
+        self,
+        root: Path,
+        *,
+        now: Callable[[], datetime],
+        lock_timeout: float = 10.0,
+        tell: Callable[[str], object] = lambda text: None,
+        interrupted: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Nothing is made or opened before it is needed. `tell` and `interrupted` are for the waiting for the apply lock."""
         self._root = root
         self._database = Database(root)
         self._path = self._database.path
         self._now = now
-        self._lock_timeout = lock_timeout
+        self._lock_timeout, self._tell, self._interrupted = lock_timeout, tell, interrupted
 
     @property
     def identity(self) -> str:
@@ -34,8 +42,7 @@ class SqliteRegistry:
         if not self._database.exists():
             return ""
         with self._database.open() as db:
-            row = db.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
-        return str(row[0]) if row else ""
+            return identity_of(db)
 
     def all(self) -> tuple[SessionRecord, ...]:
         """Every record, the oldest first."""
@@ -101,4 +108,4 @@ class SqliteRegistry:
 
     def lock(self) -> AbstractContextManager[None]:
         """The apply lock of this state root."""
-        return hold_lock(self._root, self._lock_timeout, self._now)
+        return hold_lock(self._root, self._lock_timeout, self._now, APPLY, self._tell, self._interrupted)

@@ -69,7 +69,7 @@ def _check_header(path: Path) -> None:
         try:
             (application,) = db.execute("PRAGMA application_id").fetchone()
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_NOTADB:
+            if _code(error) != sqlite3.SQLITE_NOTADB:
                 # While its log is written back, the file is whole together with its log only.
                 return
             raise Untrusted("not a loopctl registry, or its beginning is damaged") from None
@@ -97,6 +97,11 @@ def remedy(path: Path, error: Exception) -> str:
     """What to do about an error of this file: one sentence, no newline."""
     if isinstance(error, Untrusted) and error.remedy:
         return error.remedy
+    if _code(error) == sqlite3.SQLITE_READONLY:
+        return (
+            f"nothing was done; SQLite writes beside a file even to read it: give yourself write access to {path.parent} and "
+            "what is in it, or set state.root to a copy of it"
+        )
     if not _is_damage(error):
         return "nothing was done, and the file was left as it is"
     return f"nothing was done, and the file was left as it is; {way_back(path)}"
@@ -105,8 +110,12 @@ def remedy(path: Path, error: Exception) -> str:
 def _is_damage(error: Exception) -> bool:
     # Text that is none, in a row or in SQLite's own words about a table whose name it repeats.
     undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode to UTF-8")
-    code = getattr(error, "sqlite_errorcode", 0) or 0
-    return isinstance(error, Untrusted) or undecodable or code & 0xFF in _DAMAGE
+    return isinstance(error, Untrusted) or undecodable or _code(error) in _DAMAGE
+
+
+def _code(error: Exception) -> int:
+    """What SQLite says that is wrong, without the details; 0 for other errors."""
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
 
 
 def way_back(path: Path) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import stat
 import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from loopctl.adapters.registry_check import Untrusted, backup_of, in_words, lost, prove_sound, remedy, uri, way_back
@@ -114,6 +116,7 @@ class Database:
                 return
         # Without room for a copy there may still be room for the work, whose own writes tell.
         with contextlib.suppress(OSError, sqlite3.OperationalError):
+            _put_aside(kept, identity_of(db))
             self._copy(db, kept)
 
     def _copy(self, db: sqlite3.Connection, kept: Path) -> None:
@@ -159,6 +162,31 @@ def _connection(path: Path) -> sqlite3.Connection:
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA journal_mode = WAL")
     return db
+
+
+def _put_aside(kept: Path, identity: str) -> None:
+    """Give a copy of another registry than this one a name of its own: it may be all that is left of one that was lost."""
+    try:
+        info = kept.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(info.st_mode):
+        return
+    # Nobody writes to a copy.
+    readonly = f"file:{uri(kept)}?mode=ro&immutable=1"
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(readonly, uri=True)) as copy:
+        if identity_of(copy) == identity:
+            return
+    made = datetime.fromtimestamp(info.st_mtime, UTC)
+    # A second name for the file takes nothing away from whoever does the same at this moment.
+    with contextlib.suppress(FileExistsError):
+        os.link(kept, kept.with_name(f"{kept.name}-{made:%Y%m%dT%H%M%SZ}"))
+
+
+def identity_of(db: sqlite3.Connection) -> str:
+    """The random name of a registry, "" for one without."""
+    (identity,) = db.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone() or ("",)
+    return str(identity)
 
 
 def _version(db: sqlite3.Connection) -> int:

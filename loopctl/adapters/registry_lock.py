@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from loopctl.errors import RefusedError, StateError
+from loopctl.errors import LoopctlError, RefusedError, StateError
 from loopctl.model.plain import plain
 
 
@@ -67,15 +67,24 @@ CONTROLLER = Lock(
 )
 
 
+_ACCESS = "give yourself access to it, or set state.root to a folder of yours"
 # Some network file systems lock only what is open for writing, which a folder never is.
 _NO_FOLDER_LOCKS = {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP}
 
 
 @contextmanager
-def hold_lock(root: Path, timeout: float, now: Callable[[], datetime], lock: Lock = APPLY) -> Iterator[None]:
+def hold_lock(
+    root: Path,
+    timeout: float,
+    now: Callable[[], datetime],
+    lock: Lock = APPLY,
+    tell: Callable[[str], object] = lambda text: None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
     """Hold a lock. The descriptor is not inherited, so no tmux server keeps it alive.
 
-    Waits `timeout` seconds, then raises RefusedError naming the holder.
+    Waits `timeout` seconds, then raises RefusedError naming the holder. `tell` is told once who is waited for, and `interrupted`
+    ends the waiting with a LoopctlError.
     """
     make_root(root)
     path = root / lock.file
@@ -83,13 +92,13 @@ def hold_lock(root: Path, timeout: float, now: Callable[[], datetime], lock: Loc
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         msg = f"{path}: {error.strerror}"
-        raise StateError(msg) from None
+        raise StateError(msg, hint=_ACCESS) from None
     folder = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
-        deadline = time.monotonic() + timeout
-        _acquire(handle, handle, root, deadline, lock)
+        wait = _Wait(lock, root, handle, time.monotonic() + timeout, tell, interrupted)
+        wait.acquire(handle)
         if lock.whole:
-            _acquire(folder, handle, root, deadline, lock)
+            wait.acquire(folder)
         note = {
             "pid": os.getpid(),
             "command": Path(sys.argv[0]).name,
@@ -113,7 +122,7 @@ def holder(root: Path, lock: Lock) -> str:
         return ""
     except OSError as error:
         msg = f"{root / lock.file}: {error.strerror}"
-        raise StateError(msg) from None
+        raise StateError(msg, hint=_ACCESS) from None
     try:
         # Shared, so that two who ask do not see each other; a holder's lock is exclusive.
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -124,23 +133,41 @@ def holder(root: Path, lock: Lock) -> str:
     return ""
 
 
-def _acquire(wanted: int, handle: int, root: Path, deadline: float, lock: Lock) -> None:
-    """Lock `wanted`, the lock's file (`handle`, where its holder's note is) or the folder."""
-    while True:
+@dataclass(slots=True)
+class _Wait:
+    """The waiting for a lock. In its file, `handle`, is its holder's note."""
+
+    lock: Lock
+    root: Path
+    handle: int
+    deadline: float
+    tell: Callable[[str], object]
+    interrupted: Callable[[], bool]
+    told: bool = False
+
+    def acquire(self, wanted: int) -> None:
+        """Lock `wanted`, the lock's file or the folder."""
+        while not self._taken(wanted):
+            who = f"{self.lock.holder_does} {self.root}: {_holder(self.handle)}"
+            if self.interrupted():
+                raise LoopctlError("interrupted; nothing was done")
+            if time.monotonic() >= self.deadline:
+                raise RefusedError(who, hint=self.lock.hint)
+            if not self.told:
+                self.tell(f"waiting: {who}")
+            self.told = True
+            time.sleep(0.05)
+
+    def _taken(self, wanted: int) -> bool:
         try:
             fcntl.flock(wanted, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            if wanted != handle and error.errno in _NO_FOLDER_LOCKS:
-                return
-            if error.errno not in {errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK}:
-                msg = f"{root / lock.file}: {error.strerror}"
+            if error.errno in {errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK}:
+                return False
+            if wanted == self.handle or error.errno not in _NO_FOLDER_LOCKS:
+                msg = f"{self.root / self.lock.file}: {error.strerror}"
                 raise StateError(msg) from None
-            if time.monotonic() >= deadline:
-                msg = f"{lock.holder_does} {root}: {_holder(handle)}"
-                raise RefusedError(msg, hint=lock.hint) from None
-            time.sleep(0.05)
-        else:
-            return
+        return True
 
 
 def _holder(handle: int) -> str:

@@ -72,6 +72,9 @@ def to_record(row: dict[str, object]) -> SessionRecord:
     if row["status"] not in STATUSES:
         msg = f"status: {row['status']!r} is not one of {', '.join(STATUSES)}"
         raise ValueError(msg)
+    if name := next((name for name, value in row.items() if "\0" in str(value)), ""):
+        msg = f"{name}: holds a NUL, which no program takes"
+        raise ValueError(msg)
     plain = {name: row[name] if row[name] is not None else "" for name in _PLAIN if name in row}
     server = pane = None
     if row["server_pid"] is not None:

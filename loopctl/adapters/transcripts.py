@@ -127,7 +127,14 @@ def _explained(where: Path) -> Iterator[None]:
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
     """The folder as a descriptor: whoever swaps the path meanwhile changes nothing."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700, parents=True)
+        # Its own name has to be on the disk too.
+        parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(parent)
+        finally:
+            os.close(parent)
     folder = os.open(path, _FOLDER)
     try:
         status = os.fstat(folder)

@@ -12,6 +12,7 @@ import click
 
 from loopctl.cli.options import config_option
 from loopctl.cli.output import out, say
+from loopctl.cli.where import here
 from loopctl.data import playbook_path
 from loopctl.errors import StateError, UsageError
 
@@ -152,7 +153,7 @@ def init(
             unit(
                 _native() if service == AUTO else service,
                 _command(config, playbooks, webhook),
-                Path(folder or ".").absolute(),
+                here() / (folder or "."),
             )
         )
         return
@@ -189,16 +190,14 @@ def _native() -> str:
 def _command(config: str | None, playbooks: tuple[str, ...], webhook: bool) -> list[str]:
     program = Path(sys.argv[0])
     named = program.name == "loopctl" and program.exists()
-    start = [str(program.absolute())] if named else [sys.executable, "-m", "loopctl.cli.main"]
+    start = [str(here() / program)] if named else [sys.executable, "-m", "loopctl.cli.main"]
     for book in playbooks:
         if not (Path(book).exists() or playbook_path(book)):
             raise UsageError(f"--playbook {book}: no such file, and no packaged playbook of that name")
     if config and not Path(config).expanduser().exists():
         raise UsageError(f"--config {config}: no such file")
-    books = [
-        str(Path(book).absolute()) if Path(book).exists() else book for book in playbooks or ("close-ended-items",)
-    ]
-    where = ["--config", str(Path(config).expanduser().absolute())] if config else []
+    books = [str(here() / book) if Path(book).exists() else book for book in playbooks or ("close-ended-items",)]
+    where = ["--config", str(here() / Path(config).expanduser())] if config else []
     return [*start, "run", *books, *where, *(["--webhook"] if webhook else [])]
 
 

@@ -18,10 +18,12 @@ import click
 
 from loopctl.cli.options import config_option, no_empty_words, seconds, tags_of
 from loopctl.cli.output import say, say_at_once
+from loopctl.cli.where import here, read_config
 from loopctl.errors import UsageError
 
 if TYPE_CHECKING:
     from loopctl.cli.wiring import Stop
+    from loopctl.cli.wiring_github import Hosts
     from loopctl.config import Config
     from loopctl.controller.log import Log
     from loopctl.controller.loop import Controller, Inbox
@@ -33,8 +35,9 @@ _EXTRA = ("gidgethub", "prometheus_client", "starlette", "uvicorn", "watchfiles"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says."""
+    """What the command line says, and the folder that it was said in."""
 
+    folder: Path
     playbooks: tuple[str, ...]
     config: str | None
     extra_vars: tuple[str, ...]
@@ -81,19 +84,25 @@ def run(
         raise UsageError("--once looks once: there is nothing to listen for (leave out --webhook)")
     if insecure and not webhook:
         raise UsageError("--insecure says how to take webhooks: it needs --webhook")
-    options = Options(playbooks, config, extra_vars, tags, interval, webhook, insecure)
-    from loopctl.cli.wiring import Stop, controller_lock
+    options = Options(here(), playbooks, config, extra_vars, tags, interval, webhook, insecure)
+    from loopctl.cli.wiring import Stop
+    from loopctl.cli.wiring_controller import controller_lock
     from loopctl.controller.reload import Reloader
 
     log, stop = _log(say), Stop()
+    hosts: Hosts = {}
     with _signals(stop, _log(say_at_once)) as wakeup:
-        reloader = Reloader(lambda keep: load(options, keep, stop, log))
+        reloader = Reloader(lambda keep: load(options, keep, stop, log, hosts))
         given = reloader.loaded.config
         if given.warnings:
             log("warning", f"{given.path}: without meaning in loopctl: {', '.join(given.warnings)}")
         if not (given.path or once):
-            places = reloader.loaded.files[: -len(playbooks)]
-            log("info", "there is no config; one that appears takes effect at the next look", places=places)
+            from loopctl.config import config_places
+
+            places = config_places(None, os.environ, options.folder)
+            log(
+                "info", "there is no config; one that appears takes effect at the next look", places=[*map(str, places)]
+            )
         if webhook:
             check_webhook(given, insecure, os.environ)
         with controller_lock(given), _inbox(options, reloader.loaded, wakeup, log) as inbox:
@@ -112,20 +121,24 @@ def _controller(reloader: Reloader, inbox: Inbox, log: Log, options: Options) ->
     )
 
 
-def load(options: Options, keep: Config | None, stop: Stop, log: Log) -> Loaded:
+def load(options: Options, keep: Config | None, stop: Stop, log: Log, hosts: Hosts) -> Loaded:
     """Read config and playbooks and build their world. Raises DocumentError and UsageError."""
+    from loopctl.cli.fit import check_harnesses
     from loopctl.cli.wiring import build_world, open_journal
-    from loopctl.config import config_places, load_config
-    from loopctl.controller.reload import Loaded, keep_fixed
+    from loopctl.config import config_places
+    from loopctl.controller.reload import Loaded, digests, keep_fixed
     from loopctl.data import playbook_path
     from loopctl.playbook.compile import load_playbook
     from loopctl.playbook.extra_vars import parse_extra_vars
 
-    given = load_config(options.config, os.environ, Path.cwd())
+    books = [str(options.folder / n if Path(n).exists() else playbook_path(n) or n) for n in options.playbooks]
+    places = [str(place) for place in config_places(options.config, os.environ, options.folder)]
+    seen = digests([*places, *books])
+    given = read_config(options.config, options.folder)
     config = keep_fixed(given, keep)
     if options.interval is not None:
         config = replace(config, polling=replace(config.polling, interval_seconds=options.interval))
-    world = build_world(config, "controller", os.environ, lambda text: log("info", text), stop)
+    world = build_world(config, "controller", os.environ, lambda text: log("info", text), stop, hosts)
     world = replace(world, journal=open_journal(config.event_log, "controller", lambda text: log("warning", text)))
     playbook = load_playbook(
         options.playbooks,
@@ -133,12 +146,10 @@ def load(options: Options, keep: Config | None, stop: Stop, log: Log) -> Loaded:
         tags=tags_of(options.tags),
         policy=world.policy,
     )
+    check_harnesses(playbook, world, config.path)
     # A place that is looked at before the one in use is watched too, and all of them while there is no config.
-    places = [str(place) for place in config_places(options.config, os.environ, Path.cwd())]
-    files = places[: places.index(given.path) + 1 if given.path else None]
-    for name in options.playbooks:
-        files.append(str(Path(name) if Path(name).exists() else playbook_path(name) or name))
-    return Loaded(given, config, playbook, world, tuple(files))
+    watched = places[: places.index(given.path) + 1 if given.path else None]
+    return Loaded(given, config, playbook, world, {file: seen[file] for file in (*watched, *books)})
 
 
 def check_webhook(config: Config, insecure: bool, environ: Mapping[str, str]) -> None:
@@ -183,7 +194,7 @@ def _inbox(options: Options, loaded: Loaded, wakeup: int, log: Log) -> Iterator[
     if not options.webhook:
         yield Silence(wakeup)
         return
-    from loopctl.cli.wiring import start_receiver
+    from loopctl.cli.wiring_controller import start_receiver
 
     if options.insecure:
         log("warning", "webhooks are taken WITHOUT A SIGNATURE: whoever reaches the port can send them")

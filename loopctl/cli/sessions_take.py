@@ -14,6 +14,7 @@ import click
 
 from loopctl.cli.options import config_option, parse_ref, table_format_option
 from loopctl.cli.output import out, say
+from loopctl.cli.where import here
 from loopctl.errors import EXIT_INCOMPLETE, EXIT_OK, UsageError
 from loopctl.model.text import is_text
 
@@ -140,12 +141,12 @@ def _located(request: TakeOver, name: str | None, pane: str | None, socket: str 
         raise UsageError(msg)
     if name or pane:
         return replace(request, name=name or "", pane=pane or "", socket=absolute(socket) or own)
-    here = current_pane(os.environ)
-    if here is None or (socket and absolute(socket) != here[0]):
+    mine = current_pane(os.environ)
+    if mine is None or (socket and absolute(socket) != mine[0]):
         msg = "which session? name it with --name or --pane, or run this inside its pane"
         raise UsageError(msg, hint="tmux list-panes -a shows sessions and panes")
-    say(f"taking the pane that this runs in: {here[2]} at {here[0]}")
-    return replace(request, socket=here[0], server_pid=here[1], pane=here[2], cwd=request.cwd or str(Path.cwd()))
+    say(f"taking the pane that this runs in: {mine[2]} at {mine[0]}")
+    return replace(request, socket=mine[0], server_pid=mine[1], pane=mine[2], cwd=request.cwd or str(here()))
 
 
 def absolute(path: str | None) -> str:

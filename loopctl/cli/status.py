@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 
 from loopctl.cli.options import config_option, table_format_option
 from loopctl.cli.output import out
+from loopctl.cli.where import here, read_config
 from loopctl.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
@@ -33,16 +33,15 @@ _CODES = {
 def status(config: str | None, form: str) -> int:
     """Say whether a controller (`loopctl run`) runs for this state root, and how it is.
 
-    Exit 0: it runs and its last look at everything was whole. 5: it runs, but something was held, failed or refused.
+    Exit 0: it runs and its last look at everything was whole. 5: it runs, but something was held, failed or refused, or an edit is wrong.
     1: none runs, or its loop does not turn any more.
     """
     from loopctl.cli.run import STATUS_FILE
-    from loopctl.cli.wiring import controller_holder
-    from loopctl.config import load_config
+    from loopctl.cli.wiring_controller import controller_holder
     from loopctl.controller.status import health
     from loopctl.render.json import json_text
 
-    found = load_config(config, os.environ, Path.cwd())
+    found = read_config(config, here())
     holder = controller_holder(found)
     snapshot = _read(Path(found.state_root, STATUS_FILE))
     if not holder:
@@ -86,6 +85,7 @@ def _text(state: str, why: str, holder: str, snapshot: Snapshot) -> str:
         }
         rows.append(("last look", f"{last.get('at', 'never')} {_counts(counted)}"))
         rows += [(name, str(last[name])) for name in ("refused", "error") if last.get(name)]
+        rows += [("trouble", text) for name in ("problems", "troubles") for text in last.get(name) or ()]
     return "".join(f"{name:<11} {shown(text)}\n" for name, text in rows)
 
 

@@ -7,11 +7,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from loopctl.adapters.harnesses import CommandHarness, build_harnesses
 from loopctl.adapters.items_file import ItemsFile
@@ -22,29 +23,28 @@ from loopctl.adapters.keeper import keeper_argv
 from loopctl.adapters.processes import LocalProcesses
 from loopctl.adapters.registry import SqliteRegistry
 from loopctl.adapters.registry_ledger import SqliteLedger
-from loopctl.adapters.registry_lock import CONTROLLER, hold_lock, holder
 from loopctl.adapters.shell import clean_env, replace_process
-from loopctl.adapters.shell_child import Child
 from loopctl.adapters.tmux import Tmux
 from loopctl.adapters.tmux_program import program_version
 from loopctl.adapters.transcripts import TranscriptFolder
 from loopctl.adapters.worktrees_none import NoWorkspaces
 from loopctl.cli.output import Progress, out, say, wants_color
-from loopctl.config import Config, Source, load_config
+from loopctl.cli.where import here, read_config
+from loopctl.config import Config, Source
 from loopctl.config import EventLog as EventLogConfig
 from loopctl.errors import StateError
 from loopctl.executor.limits import excess, way_on
 from loopctl.model.health import Finding
 from loopctl.model.plan import Outcome, Plan
 from loopctl.model.rules import Policy
-from loopctl.model.secrets import is_secret_name, learn
 from loopctl.model.the_loop import LoopFolder
 from loopctl.model.tmux import OLDEST, unsupported
 from loopctl.ports import Journal, Provider, Workspaces, World
 from loopctl.render import RENDERERS, View
 
-# Who asks who the controller is holds its lock for a moment.
-_TURN = 1.0
+if TYPE_CHECKING:
+    from loopctl.cli.wiring_github import Hosts
+
 # What an agent needs of the user's environment to work at all. A tmux server keeps the environment that it was started
 # with and hands it to every pane, so nothing else (a CI token, say) may get in.
 _FOR_AGENTS = frozenset(
@@ -79,12 +79,8 @@ class Setup:
 
     @classmethod
     def load(cls, config: str | None, source: str) -> Setup:
-        """Read the config and build the world. Raises DocumentError."""
-        learn(os.environ)
-        loaded = load_config(config, os.environ, Path.cwd())
-        learn(os.environ, loaded.webhook.secret_env)
-        for harness in loaded.harnesses.values():
-            learn(harness.env)
+        """Read the config and build the world. Raises DocumentError and StateError."""
+        loaded = read_config(config, here())
         if loaded.warnings:
             say(f"warning: {loaded.path}: without meaning in loopctl: {', '.join(loaded.warnings)}")
         progress, stop = Progress(), Stop()
@@ -126,6 +122,7 @@ class Setup:
         try:
             yield
         finally:
+            self.progress.clear()
             # Asking again must not cut off the report of what was done.
             for signum, handler in before.items():
                 signal.signal(signum, signal.SIG_IGN if self.stop.asked else handler)
@@ -143,9 +140,14 @@ class Stop:
 
 
 def build_world(
-    config: Config, source: str, environ: Mapping[str, str], progress: Callable[[str], None], stop: Stop
+    config: Config,
+    source: str,
+    environ: Mapping[str, str],
+    progress: Callable[[str], None],
+    stop: Stop,
+    hosts: Hosts | None = None,
 ) -> World:
-    """Build every adapter. Nothing is opened, made or run yet."""
+    """Build every adapter. Nothing is opened, made or run yet. `hosts` is what is known of GitHub from an earlier world."""
     root = Path(config.state_root)
     harnesses = agent_programs(config, environ)
 
@@ -154,7 +156,9 @@ def build_world(
 
     return World(
         machine=config.machine,
-        registry=SqliteRegistry(root, now=now, lock_timeout=config.lock_timeout_seconds),
+        registry=SqliteRegistry(
+            root, now=now, lock_timeout=config.lock_timeout_seconds, tell=progress, interrupted=stop
+        ),
         terminals=Tmux(
             agents_env(environ),
             own_socket=config.socket,
@@ -164,7 +168,7 @@ def build_world(
             timeout=config.tmux_timeout_seconds,
         ),
         processes=LocalProcesses(),
-        providers=tuple(_providers(config, environ)),
+        providers=tuple(_providers(config, environ, {} if hosts is None else hosts)),
         harnesses=harnesses,
         journal=open_journal(config.event_log, source),
         transcripts=TranscriptFolder(root / "transcripts"),
@@ -217,22 +221,6 @@ def open_journal(log: EventLogConfig, source: str, warn: Callable[[str], object]
     return EventLog(Path(log.path), lambda: datetime.now(UTC), source, warn, max_bytes=log.max_bytes)
 
 
-def controller_lock(config: Config) -> AbstractContextManager[None]:
-    """What one controller of a state root holds. Raises RefusedError naming who has it already."""
-    return hold_lock(Path(config.state_root), _TURN, lambda: datetime.now(UTC), CONTROLLER)
-
-
-def controller_holder(config: Config) -> str:
-    """Who is the controller of the state root now, or ""."""
-    return holder(Path(config.state_root), CONTROLLER)
-
-
-def start_receiver(secret_env: str) -> Child:
-    """Start the process that webhooks come to. Never with the current folder on its path, nor with any secret but its own."""
-    environ = {name: value for name, value in os.environ.items() if name == secret_env or not is_secret_name(name)}
-    return Child([sys.executable, "-P", "-m", "loopctl.cli.receive"], environ)
-
-
 def agents_env(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of tmux, and so of every agent on a server that we start."""
     mine = {name: value for name, value in environ.items() if name in _FOR_AGENTS}
@@ -242,13 +230,13 @@ def agents_env(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _providers(config: Config, environ: Mapping[str, str]) -> Iterable[Provider]:
+def _providers(config: Config, environ: Mapping[str, str], hosts: Hosts) -> Iterable[Provider]:
     hubs: Mapping[Source, Sequence[Provider]] = {}
     if any(source.repos for source in config.sources):
         # A good part of a start is reading what talks to GitHub: only where something does.
         from loopctl.cli.wiring_github import providers
 
-        hubs = providers(config, environ)
+        hubs = providers(config, environ, hosts)
     for source in config.sources:
         if source.provider == "items":
             yield ItemsFile(source.items, source.label)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from loopctl.model.plan import CHANGED, ENDINGS, Action, Outcome
 from loopctl.model.sessions import UNDEAD
+from loopctl.model.waiting import wait_after
 
 #: How long a controller remembers that it ended a session, in seconds: so long it leaves one alone that is brought back time and again.
 MEMORY_SECONDS = 86_400.0
@@ -55,4 +56,4 @@ class Contests:
         # Once may be a person's doing, or the rest of an ending that was cut off.
         if count > self.max_retries:
             return MEMORY_SECONDS
-        return 0.0 if count == 1 else min(MEMORY_SECONDS, self.interval * 2.0 ** (count - 1))
+        return 0.0 if count == 1 else wait_after(count, self.interval, MEMORY_SECONDS)

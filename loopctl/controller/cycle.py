@@ -10,18 +10,15 @@ from loopctl import run
 from loopctl.controller.contest import Contests
 from loopctl.controller.queue import Work
 from loopctl.errors import DocumentError, LoopctlError
-from loopctl.executor.limits import excess, way_on
+from loopctl.executor.limits import changes, ends_what_runs, excess, way_on
 from loopctl.model.items import WorkItem
 from loopctl.model.observed import Observation, Question, known_item
-from loopctl.model.plan import CHANGED, ENDINGS, FAILED, RESUME, STALE, START, Action, Held, Outcome, Plan
+from loopctl.model.plan import BEGINNINGS, CHANGED, ENDINGS, FAILED, STALE, Action, Held, Outcome, Plan
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Playbook
 from loopctl.model.sessions import RUNNING
 from loopctl.observe import discover, observe
 from loopctl.ports import World
-
-#: What only a look at everything may do: it depends on other items.
-_STARTS = (START, RESUME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +94,29 @@ class Budget:
         """Why the plan goes beyond, together with what was done in the interval before, or ""."""
         while self._done and self._done[0][0] <= now - self.seconds:
             self._done.popleft()
-        again = {action.ref for action in plan.actions}
-        before = [action for _, action in self._done if action.ref not in again]
-        ended = sum(action.verb in ENDINGS for action in before)
-        plays = tuple(replace(scope, running=scope.running + ended) for scope in plan.plays)
-        return excess(replace(plan, plays=plays, actions=(*before, *plan.actions)))
+        again = {_change(action) for action in changes(plan.actions)}
+        before = [action for _, action in self._done if _change(action) not in again]
+        ended = sum(map(ends_what_runs, before))
+        names = {scope.name for scope in plan.plays}
+        for scope in plan.plays:
+            # What a play did that is not there any more counts against each that is: a new name is no new budget.
+            mine = [action if action.play in names else replace(action, play=scope.name) for action in before]
+            plays = (replace(scope, running=scope.running + ended),)
+            if reason := excess(replace(plan, plays=plays, actions=(*mine, *plan.actions))):
+                return reason
+        return ""
 
     def spend(self, outcome: Outcome, now: float) -> None:
         """Take note of what was done."""
-        self._done.extend((now, result.action) for result in outcome.results if result.status == CHANGED)
+        done = changes([result.action for result in outcome.results if result.status == CHANGED])
+        self._done.extend((now, action) for action in done)
+
+
+def _change(action: Action) -> tuple[object, ...]:
+    """What is one change, however often it is made: a start of an item, or the same to the same session."""
+    if action.verb in BEGINNINGS:
+        return (BEGINNINGS, action.ref)
+    return (action.verb, action.ref, action.guard.record_id)
 
 
 def turn(
@@ -164,15 +175,15 @@ def _turn(
         outcome = run.apply_plan(plan, world, asked_at=asked_at)
     except LoopctlError as error:
         # Nothing was done: the lock is another's, the world moved as a whole, or nothing can be written.
-        return replace(done, refused=error.message)
+        return replace(done, refused=error.message, stopped=world.interrupted())
     budget.spend(outcome, world.clock())
     contests.note(outcome)
     return replace(done, outcome=outcome, stopped=outcome.interrupted)
 
 
 def _without_starts(plan: Plan) -> list[Action]:
-    """All but what starts something, and what would be said of that."""
-    starts = {action.ref for action in plan.actions if action.verb in _STARTS}
+    """All but what starts something, which depends on other items, and what would be said of that."""
+    starts = {action.ref for action in plan.actions if action.verb in BEGINNINGS}
     return [action for action in plan.actions if action.ref not in starts or action.after.phase != RUNNING]
 
 

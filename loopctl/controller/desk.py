@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,8 +13,10 @@ from typing import Any
 
 from loopctl.controller.routing import Routed
 from loopctl.controller.status import Snapshot
+from loopctl.model.events import WARNING
 
 _MOST_PENDING = 10_000
+_QUIET_SECONDS = 60.0
 
 Emit = Callable[..., None]
 
@@ -50,32 +53,60 @@ class Desk:
     bytes_held: int = 0
     pending: OrderedDict[tuple[tuple[str, ...], bool, bool, str], None] = field(default_factory=OrderedDict)
     news: asyncio.Event = field(default_factory=asyncio.Event)
+    clock: Callable[[], float] = time.monotonic
+    _quiet_until: float = float("-inf")
+    _unlogged: int = 0
     _deliveries: OrderedDict[str, None] = field(default_factory=OrderedDict)
     _bodies: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     def is_new(self, delivery: str) -> bool:
-        """Whether a delivery was not seen before, and remember it."""
-        return self._remember(self._deliveries, delivery)
+        """Whether a delivery was not taken before."""
+        return _is_new(self._deliveries, delivery)
 
     def is_new_body(self, body: bytes) -> bool:
         """The same for a body: its name is not signed, so what is sent again may go by another one."""
-        return self._remember(self._bodies, hashlib.sha256(body).hexdigest())
+        return _is_new(self._bodies, _digest(body))
 
-    def _remember(self, memory: OrderedDict[str, None], name: str) -> bool:
-        if name in memory:
-            memory.move_to_end(name)
-            return False
+    def take(self, delivery: str, body: bytes, routed: Routed, told: str) -> bool:
+        """Put a hint where the worker gets it, and remember what it came from. False, and nothing of both, where there is no room.
+
+        The same hint twice is one. What was dropped only tells.
+        """
+        refs = () if routed.dropped else tuple(map(str, routed.refs))
+        hint = (refs, routed.may_start, bool(refs) and routed.ends, told)
+        if refs or told:
+            if hint not in self.pending and len(self.pending) >= _MOST_PENDING:
+                return False
+            self.pending[hint] = None
+            self.news.set()
+        self._remember(self._deliveries, delivery)
+        if told:
+            self._remember(self._bodies, _digest(body))
+        return True
+
+    def _remember(self, memory: OrderedDict[str, None], name: str) -> None:
         memory[name] = None
         while len(memory) > self.settings.remembered:
             memory.popitem(last=False)
-        return True
 
-    def hand_over(self, routed: Routed, told: str) -> None:
-        """Put a hint where the worker gets it; the same hint twice is one. What was dropped only tells."""
-        refs = () if routed.dropped else tuple(map(str, routed.refs))
-        if (refs or told) and len(self.pending) < _MOST_PENDING:
-            self.pending[refs, routed.may_start, bool(refs) and routed.ends, told] = None
-            self.news.set()
+    def refused(self, status: int, reason: str, headers: Mapping[str, str]) -> None:
+        """Count a request that was refused. Anybody can send one: the event log gets no more than one a minute, and how many
+        there were beside it."""
+        self.counts["rejected"] += 1
+        now = self.clock()
+        if now < self._quiet_until:
+            self._unlogged += 1
+            return
+        self.emit(
+            "webhook.rejected",
+            WARNING,
+            status=status,
+            reason=reason,
+            delivery=headers.get("x-github-delivery", "")[:100] or None,
+            webhook=headers.get("x-github-event", "")[:100] or None,
+            unlogged=self._unlogged or None,
+        )
+        self._quiet_until, self._unlogged = now + _QUIET_SECONDS, 0
 
     async def hints(self) -> AsyncIterator[bytes]:
         """Lines for the worker, as they come."""
@@ -86,3 +117,14 @@ class Desk:
                 (refs, may_start, ended, told), _ = self.pending.popitem(last=False)
                 hint = {"refs": refs, "may_start": may_start, "ended": ended}
                 yield json.dumps(hint | ({"told": json.loads(told)} if told else {})).encode() + b"\n"
+
+
+def _is_new(memory: OrderedDict[str, None], name: str) -> bool:
+    if name not in memory:
+        return True
+    memory.move_to_end(name)
+    return False
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()

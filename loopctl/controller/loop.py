@@ -100,15 +100,18 @@ class Controller:
         return code
 
     def _once(self) -> int:
-        work = self._queue.take()
-        return exit_code(self._turn(work or Work(everything=True)))
+        cycle = self._turn(Work(everything=True))
+        self._report(cycle)
+        return exit_code(cycle)
 
     def _forever(self) -> int:
         while not self._world.interrupted():
             if change := self._reloader.check():
                 self._reloaded(change)
             if work := self._queue.take():
-                self._turn(work)
+                cycle = self._turn(work)
+                self._settle(cycle)
+                self._report(cycle)
             for hint in self._inbox.wait(0 if work else min(self._queue.seconds(), _LONGEST_WAIT)):
                 self._hinted(hint)
         return EXIT_OK
@@ -137,8 +140,6 @@ class Controller:
         restraint = (self._budget, self._contests, self._queue.is_blocked)
         cycle = turn(work, loaded.playbook, loaded.world, *restraint, self._announce(work))
         self._trust.read(cycle.read)
-        self._settle(cycle)
-        self._report(cycle)
         return cycle
 
     def _believing(self, work: Work) -> Work:
@@ -169,7 +170,7 @@ class Controller:
         """What worked is forgotten, what did not is tried again later."""
         nothing_done = bool(cycle.error or cycle.refused)
         if cycle.work.everything:
-            seen = {result.action.ref for result in cycle.outcome.results} | set(cycle.put_off)
+            seen = {result.action.ref for result in cycle.outcome.results} | set(cycle.put_off) | cycle.work.ended
             if not nothing_done and not cycle.stopped:
                 self._queue.poll_worked(seen)
             elif not cycle.over_limits:
@@ -228,7 +229,10 @@ class Controller:
             where = [f"{problem.where}: {problem.message}" for problem in change.problems]
             journal.emit("config.rejected", ERROR, problems=where)
             self._log(ERROR, "an edit is wrong; what was there before stays in force", problems=where)
+            self._tally.rejected = tuple(where)
+            self._told()
             return
+        self._tally.rejected = ()
         polling = change.loaded.config.polling
         self._queue.configure(polling.interval_seconds, polling.max_retries)
         self._budget.seconds = self._tally.interval = self._contests.interval = polling.interval_seconds
@@ -240,6 +244,7 @@ class Controller:
         for warning in change.loaded.config.warnings:
             self._log(WARNING, warning)
         self._inbox.configure(change.loaded.config)
+        self._told()
         self._queue.hurry(RELOAD)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from loopctl.model.items import WorkItem
 from loopctl.model.refs import WorkItemRef
+from loopctl.model.waiting import wait_after
 
 POLL = "poll"
 WEBHOOK = "webhook"
@@ -94,7 +95,9 @@ class Queue:
         """The next work, or None when nothing is due. A look at everything takes all hints with it."""
         now = self.clock()
         if now >= self._next_poll:
-            work = Work(everything=True, triggers=(self._poll_trigger,))
+            told = [ref for ref, ended in self._waiting.items() if ended]
+            asked = [ref for ref, trouble in self._trouble.items() if trouble.ended and self._retries(trouble)]
+            work = Work(everything=True, ended=frozenset([*told, *asked]), triggers=(self._poll_trigger,))
             self._last_poll, self._next_poll, self._poll_trigger = now, now + self.interval, POLL
             self._waiting.clear()
             return work
@@ -165,7 +168,7 @@ class Queue:
 
     def _delay(self, attempts: int) -> float:
         # Never the same for two items, or for two controllers.
-        return min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(attempts - 1, 30)) * (0.75 + self.random() / 2)
+        return wait_after(attempts, FIRST_DELAY, LONGEST_DELAY) * (0.75 + self.random() / 2)
 
     def _retries(self, trouble: _Trouble) -> bool:
         return trouble.attempts <= self.max_retries

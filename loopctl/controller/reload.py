@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -19,13 +19,16 @@ FIXED_OF_WEBHOOK = ("host", "port", "path", "secret_env")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One reading of all documents. `given` is the config as it was written, `config` with what could not change."""
+    """One reading of all documents. `given` is the config as it was written, `config` with what could not change.
+
+    `files` are those that it depends on, each with what `digests` said of it before it was read.
+    """
 
     given: Config
     config: Config
     playbook: Playbook
     world: World
-    files: tuple[str, ...]
+    files: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,11 @@ class Reloader:
         """`load` reads everything, and keeps what is fixed of the config that it is given. Raises what it raises."""
         self._load = load
         self.loaded = load(None)
-        self._seen = _contents(self.loaded.files)
+        self._seen = self.loaded.files
 
     def check(self) -> Change | None:
         """What changed since the last look, or None."""
-        now = _contents(self.loaded.files)
+        now = digests(self.loaded.files)
         if now == self._seen:
             return None
         self._seen = now
@@ -59,10 +62,8 @@ class Reloader:
         except DocumentError as error:
             return Change(problems=error.problems)
         except LoopctlError as error:
-            return Change(problems=(Problem(self.loaded.files[0], 0, 0, error.message, error.hint),))
-        self.loaded = new
-        if new.files != old.files:
-            self._seen = _contents(new.files)
+            return Change(problems=(Problem(next(iter(now)), 0, 0, error.message, error.hint),))
+        self.loaded, self._seen = new, new.files
         return Change(new, _changed(old, new), _fixed(new))
 
 
@@ -96,8 +97,9 @@ def _fixed(new: Loaded) -> tuple[str, ...]:
     return (*names, *(f"webhook.{name}" for name in hook))
 
 
-def _contents(files: Sequence[str]) -> tuple[str, ...]:
-    return tuple(_digest(Path(path)) for path in files)
+def digests(files: Iterable[str]) -> dict[str, str]:
+    """What stands in each file. To be taken before they are read: an edit in between is then seen by the next look."""
+    return {path: _digest(Path(path)) for path in files}
 
 
 def _digest(path: Path) -> str:

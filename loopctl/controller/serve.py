@@ -16,6 +16,7 @@ import uvicorn
 from watchfiles import Change, awatch
 
 from loopctl.controller import metrics
+from loopctl.controller.connections import Connection
 from loopctl.controller.desk import Desk, Emit, Settings
 from loopctl.controller.webhook import build_app
 
@@ -96,6 +97,8 @@ def _server(desk: Desk, path: str) -> uvicorn.Server:
         lifespan="off",
         server_header=False,
         proxy_headers=False,
+        http=Connection,
+        ws="none",
         timeout_keep_alive=5,
         backlog=2048,
     )

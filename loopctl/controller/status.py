@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 from loopctl.controller.cycle import Cycle
 from loopctl.model.plan import CHANGED, FAILED
+from loopctl.model.secrets import mask, mask_value
 
 #: A snapshot as JSON can hold it.
 Snapshot = Mapping[str, Any]
@@ -46,6 +47,7 @@ class Tally:
     turned_at: datetime | None = None
     good_at: datetime | None = None
     whole_is_good: bool = True
+    rejected: tuple[str, ...] = ()
 
     def note(self, cycle: Cycle, now: datetime) -> None:
         """Count one turn."""
@@ -56,16 +58,16 @@ class Tally:
         self.points += cycle.cost.points
         self.remaining = self.remaining if cycle.cost.remaining is None else cycle.cost.remaining
         self.turned_at = now
-        self.last = {"at": stamp(now), **summary(cycle)}
+        self.last = {"at": stamp(now), **summary(cycle), "troubles": _troubles(cycle)}
         if cycle.work.everything:
             self.whole_is_good = cycle.is_whole
             self.good_at = now if cycle.is_whole else self.good_at
-            self.held = Counter(reason_class(held.reason) for held in cycle.held)
+            self.held = Counter(reason_class(mask(held.reason)) for held in cycle.held)
             self.sessions = dict(cycle.phases) if cycle.plan else self.sessions
 
     def snapshot(self, now: datetime) -> Snapshot:
-        """All of it."""
-        return {
+        """All of it, without secrets."""
+        found = {
             "version": VERSION,
             **self.about,
             "written_at": stamp(now),
@@ -73,6 +75,7 @@ class Tally:
             "turned_at": stamp(self.turned_at),
             "good_at": stamp(self.good_at),
             "whole_is_good": self.whole_is_good,
+            "rejected": list(self.rejected),
             "queue_depth": self.queue_depth,
             "hints_dropped": self.dropped,
             "cycles": dict(self.cycles),
@@ -85,6 +88,7 @@ class Tally:
             "held": _most(self.held),
             "github": {"calls": self.calls, "points": self.points, "remaining": self.remaining},
         }
+        return {name: mask_value(value, name) for name, value in found.items()}
 
 
 def summary(cycle: Cycle) -> dict[str, Any]:
@@ -109,17 +113,29 @@ def summary(cycle: Cycle) -> dict[str, Any]:
     }
 
 
+def _troubles(cycle: Cycle) -> list[str]:
+    """What was left alone or failed, and why; the first of many."""
+    failed = [f"{result.action.ref}: {result.detail}" for result in cycle.outcome.results if result.status == FAILED]
+    return [*failed, *(f"{held.ref}: {held.reason}" for held in cycle.held)][:_MOST_REASONS]
+
+
 _NUMBER, _TEXT = (int, float), (str, type(None))
 _FIELDS: Mapping[str, tuple[type, ...]] = {
     "pid": (int,),
     "interval_seconds": _NUMBER,
     "queue_depth": (int,),
     "playbooks": (list,),
+    "rejected": (list,),
     "last_cycle": (dict,),
     "sessions": (dict,),
     "held": (dict,),
 }
-_LAST: Mapping[str, tuple[type, ...]] = {"error": _TEXT, "refused": _TEXT, "problems": (list, type(None))}
+_LAST: Mapping[str, tuple[type, ...]] = {
+    "error": _TEXT,
+    "refused": _TEXT,
+    "problems": (list, type(None)),
+    "troubles": (list,),
+}
 _TIMES = ("started_at", "turned_at", "good_at")
 _LONGEST_INTERVAL = 1e9
 
@@ -132,7 +148,8 @@ def is_snapshot(data: object) -> TypeGuard[Snapshot]:
     mine = [(data, _FIELDS), *([(last, _LAST)] if isinstance(last, dict) else [])]
     if not all(isinstance(of[name], kinds) for of, fields in mine for name, kinds in fields.items() if name in of):
         return False
-    texts = (*data.get("playbooks", ()), *((last or {}).get("problems") or ()))
+    of_last = [text for name in ("problems", "troubles") for text in (last or {}).get(name) or ()]
+    texts = (*data.get("playbooks", ()), *data.get("rejected", ()), *of_last)
     interval = data.get("interval_seconds", 0)
     return (
         all(isinstance(text, str) for text in texts)
@@ -151,7 +168,7 @@ def _is_time(value: object) -> bool:
 def health(snapshot: Snapshot, now: datetime) -> tuple[str, str]:
     """How a controller is (ok, degraded, stalled, starting), and one sentence of it.
 
-    *Stalled* says that its loop does not turn; *degraded* that its last look at everything was not whole.
+    *Stalled* says that its loop does not turn; *degraded* that its last look at everything was not whole, or an edit was refused.
     """
     allowed = 3 * float(snapshot.get("interval_seconds", 60.0)) + _SLACK
     turned, good = age(snapshot.get("turned_at"), now), age(snapshot.get("good_at"), now)
@@ -164,6 +181,8 @@ def health(snapshot: Snapshot, now: datetime) -> tuple[str, str]:
         )
     if turned > allowed:
         return STALLED, f"its last look ended {turned:.0f} s ago"
+    if rejected := snapshot.get("rejected"):
+        return DEGRADED, f"an edit is wrong: {'; '.join(rejected)}; what was there before stays in force"
     if snapshot.get("whole_is_good"):
         return OK, f"its last look ended {turned:.0f} s ago"
     last = snapshot.get("last_cycle", {})

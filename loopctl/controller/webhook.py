@@ -18,17 +18,17 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from loopctl.controller.connections import REQUEST_SECONDS
 from loopctl.controller.desk import Desk
 from loopctl.controller.routing import Routed, route, told
 from loopctl.controller.status import STALLED, Snapshot, age, health
 from loopctl.controller.trust import item_to_json
-from loopctl.model.events import INFO, WARNING
+from loopctl.model.events import INFO
 
 #: GitHub's own limit for a payload.
 MOST_BYTES = 25 << 20
 #: What all bodies together may hold while they are read.
 MOST_BYTES_AT_ONCE = 64 << 20
-_BODY_SECONDS = 30.0
 _TYPES = ("application/json", "application/x-www-form-urlencoded")
 
 
@@ -48,16 +48,7 @@ def build_app(desk: Desk, path: str, metrics: Callable[[Snapshot, Mapping[str, i
         try:
             return await _receive(request, desk)
         except Refused as refused:
-            desk.counts["rejected"] += 1
-            headers = request.headers
-            desk.emit(
-                "webhook.rejected",
-                WARNING,
-                status=refused.status,
-                reason=refused.reason,
-                delivery=headers.get("x-github-delivery", "")[:100] or None,
-                webhook=headers.get("x-github-event", "")[:100] or None,
-            )
+            desk.refused(refused.status, refused.reason, request.headers)
             return PlainTextResponse(f"{refused.reason}\n", refused.status)
 
     async def healthz(request: Request) -> Response:
@@ -106,6 +97,8 @@ def _accept(event: str, delivery: str, payload: Mapping[str, Any], body: bytes, 
         desk.counts["duplicate"] += 1
         return PlainTextResponse("seen before\n", 202)
     routed = route(event, payload, desk.settings.events, desk.settings.authorized)
+    if not desk.take(delivery, body, routed, _told(event, payload, routed, body, desk)):
+        raise Refused(503, "too much at once: send it again later")
     desk.counts[routed.dropped or "routed"] += 1
     action = payload.get("action")
     desk.emit(
@@ -118,7 +111,6 @@ def _accept(event: str, delivery: str, payload: Mapping[str, Any], body: bytes, 
         refs=[str(ref) for ref in routed.refs] or None,
         dropped=routed.dropped or None,
     )
-    desk.hand_over(routed, _told(event, payload, routed, body, desk))
     return PlainTextResponse(f"{'ignored: ' + routed.dropped if routed.dropped else 'accepted'}\n", 202)
 
 
@@ -138,7 +130,7 @@ async def _body(request: Request, desk: Desk) -> bytes:
     held = 0
     chunks: list[bytes] = []
     try:
-        async with asyncio.timeout(_BODY_SECONDS):
+        async with asyncio.timeout(REQUEST_SECONDS):
             async for chunk in request.stream():
                 held += len(chunk)
                 desk.bytes_held += len(chunk)
@@ -148,7 +140,7 @@ async def _body(request: Request, desk: Desk) -> bytes:
                     raise Refused(503, "too much at once: send it again later")
                 chunks.append(chunk)
     except TimeoutError:
-        raise Refused(408, f"no whole body within {_BODY_SECONDS:g} s") from None
+        raise Refused(408, f"no whole body within {REQUEST_SECONDS:g} s") from None
     except ClientDisconnect:
         raise Refused(400, "the sender went away") from None
     finally:

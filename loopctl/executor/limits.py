@@ -14,14 +14,14 @@ SMALLEST_FRACTION_SET = 4
 
 def excess(plan: Plan, max_changes: int | None = None) -> str:
     """Why the plan is over a limit, or "". `max_changes` is an explicit count for this run and replaces both limits."""
-    changes = len(_changes(plan.actions))
+    count = len(changes(plan.actions))
     if max_changes is not None:
-        return f"{plural(changes, 'change')}, --max-changes is {max_changes}" if changes > max_changes else ""
+        return f"{plural(count, 'change')}, --max-changes is {max_changes}" if count > max_changes else ""
     for scope in plan.plays:
-        mine = [action for action in _changes(plan.actions) if action.play == scope.name]
+        mine = [action for action in changes(plan.actions) if action.play == scope.name]
         if len(mine) > scope.limits.max_changes:
             return f'{plural(len(mine), "change")}, max_changes of "{scope.name}" is {scope.limits.max_changes}'
-        endings = sum(action.verb in ENDINGS and bool(action.before.processes) for action in mine)
+        endings = sum(map(ends_what_runs, mine))
         most = scope.limits.max_fraction
         if endings >= SMALLEST_FRACTION_SET and endings > most * scope.running:
             return (
@@ -41,10 +41,15 @@ def check(plan: Plan, max_changes: int | None = None) -> None:
 
 def way_on(plan: Plan) -> str:
     """The words that let this very plan pass."""
-    return f"if that is what you want, say so with --max-changes {len(_changes(plan.actions))}"
+    return f"if that is what you want, say so with --max-changes {len(changes(plan.actions))}"
 
 
-def _changes(actions: Sequence[Action]) -> list[Action]:
+def ends_what_runs(action: Action) -> bool:
+    """Whether a fraction counts it: a session ends, and something runs in it."""
+    return action.verb in ENDINGS and bool(action.before.processes)
+
+
+def changes(actions: Sequence[Action]) -> list[Action]:
     """What a limit counts: a comment that goes with a change of its session is a part of that one, and to tell an agent something
     changes no session."""
     counted = [a for a in actions if a.verb != DELIVER]

@@ -39,7 +39,7 @@ EVENT_TYPES: Mapping[str, str] = MappingProxyType(
         "poll.cycle": "A controller looked once: trigger (poll, webhook, retry, reload), seen, changed, held, failed, closures, cost, told (items that a webhook was believed about); refused or error say why nothing was done.",
         "poll.closure_detected": "A look at everything found an ended item whose session is to end now.",
         "webhook.received": "A signed delivery came; refs are the items it names, dropped says why nobody looks at them.",
-        "webhook.rejected": "A request to the webhook was refused; status and reason say why.",
+        "webhook.rejected": "A request to the webhook was refused; status and reason say why. At most one a minute; `unlogged` were refused in between.",
         "config.reloaded": "An edit of the config or a playbook took effect; changed names what, not_reloaded what needs a restart.",
         "config.rejected": "An edit of the config or a playbook is wrong; what was there before stays in force.",
         "item.held": "An item was left alone because something about it was unknown.",

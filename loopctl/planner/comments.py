@@ -14,6 +14,7 @@ from loopctl.model.rules import Policy
 from loopctl.model.secrets import mask
 from loopctl.model.sessions import ABSENT, CLOSED_STATUS
 from loopctl.model.talk import COMMENT_KEYS, ENDED_KEY, FAILED_DELIVERY, PAUSED_KEY, RUNNING_KEY, digest_of
+from loopctl.model.waiting import wait_after
 from loopctl.planner.actions import action_of
 from loopctl.planner.facts import comment_facts
 from loopctl.planner.links import Stays
@@ -102,7 +103,7 @@ def _not_yet(subject: Subject, key: str, text: str, observation: Observation, po
     failed = f"its comment could not be posted ({line.detail})"
     if line.attempts > policy.max_retries:
         return f"given up: {failed}; `loopctl sessions retry {subject.ref}` lets it be tried again"
-    due = line.at + min(_FIRST_WAIT * 4 ** (line.attempts - 1), _LONGEST_WAIT)
+    due = line.at + wait_after(line.attempts, _FIRST_WAIT, _LONGEST_WAIT, factor=4)
     # One from the future is tried at once: the clock was set back.
     if observation.now >= due or line.at > observation.now:
         return ""

@@ -16,6 +16,7 @@ from loopctl.model.sessions import (
     SessionRecord,
 )
 from loopctl.model.text import plural
+from loopctl.model.waiting import wait_after
 from loopctl.planner.words import exit_of
 
 #: An agent that ended within this time of its start failed; one that worked longer has earned a new start at once.
@@ -62,7 +63,7 @@ def not_yet(subject: Subject, observation: Observation, policy: Policy) -> str:
         way = f"`loopctl sessions retry {subject.ref}` or news on the item lets it be tried again"
         return f"given up: {times}{_last_words(subject)}; {way}"
     born = chain[0].created_at or observation.now
-    left = min(_FIRST_WAIT * 2 ** (len(chain) - 1), _LONGEST_WAIT) - (observation.now - born)
+    left = wait_after(len(chain), _FIRST_WAIT, _LONGEST_WAIT) - (observation.now - born)
     # The first failure is answered at once, and so is one from the future: the clock was set back.
     if len(chain) == 1 or left <= timedelta(0) or born > observation.now:
         return ""

@@ -181,6 +181,18 @@ def test_a_time_that_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
             opened.all()
 
 
+@pytest.mark.parametrize("column", ["socket", "pane_id", "name", "harness", "cwd", "pane_start", "branch"])
+def test_a_text_that_no_program_takes_is_refused_by_name(tmp_path: Path, column: str) -> None:
+    tmp_path.chmod(0o700)
+    opened = SqliteRegistry(tmp_path, now=lambda: NOW)
+    opened.add(record(pane=ProcessId(501, "b:1")))
+    with sqlite3.connect(tmp_path / "registry.db") as db:
+        db.execute(f"UPDATE sessions SET {column} = ?", ("/x\0y",))
+    db.close()
+    with pytest.raises(StateError, match=f"{column}: holds a NUL"):
+        opened.all()
+
+
 def test_a_writable_registry_is_proved_without_a_record(registry: Registry) -> None:
     registry.prove_writable()
     assert registry.all() == ()

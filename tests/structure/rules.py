@@ -10,6 +10,8 @@ Rule = Callable[[Module], Iterator[str]]
 
 #: Who ends sessions.
 CLOSERS = "loopctl.executor.close"
+#: Who builds the adapters.
+WIRING = ("loopctl.cli.wiring", "loopctl.cli.wiring_controller", "loopctl.cli.wiring_github")
 #: Modules outside cli.wiring that may import an adapter, each with the reason.
 ADAPTER_USERS: dict[str, str] = {
     "loopctl.controller.routing": "github_links is pure, and the one place that knows which issues a pull request names",
@@ -87,9 +89,7 @@ def only_tmux_names_its_enders(module: Module) -> Iterator[str]:
 
 
 def only_wiring_builds_adapters(module: Module) -> Iterator[str]:
-    if module.within(
-        "loopctl.cli.wiring", "loopctl.cli.wiring_github", "loopctl.adapters", "loopctl.testing", *ADAPTER_USERS
-    ):
+    if module.within(*WIRING, "loopctl.adapters", "loopctl.testing", *ADAPTER_USERS):
         return
     for line, name in module.imports():
         if (name + ".").startswith("loopctl.adapters.") or name.startswith("."):

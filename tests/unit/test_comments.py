@@ -330,6 +330,17 @@ def status(outcome: Outcome) -> dict[str, str]:
     return {result.action.verb: result.status for result in outcome.results}
 
 
+def test_a_comment_that_is_never_given_up_waits_no_longer_than_an_hour() -> None:
+    world, agent = ended_world()
+    world.policy = replace(world.policy, max_retries=1000)
+    world.provider.locked[ITEM] = "GitHub: issue is locked"
+    for _ in range(30):
+        world.apply(world.plan(BOOK))
+        assert "tried again after" in world.plan(BOOK).held[0].reason
+        world.machine.advance(HOUR)
+    assert world.ledger.read().deliveries[agent.id][-1].attempts == 30
+
+
 @pytest.mark.parametrize("locked", [False, True])
 def test_a_comment_that_fails_undoes_nothing_and_is_tried_again_and_then_given_up(locked: bool) -> None:
     world, agent = ended_world()

@@ -20,6 +20,7 @@ import pytest
 
 from loopctl.adapters import registry_database
 from loopctl.adapters.registry import SqliteRegistry
+from loopctl.adapters.registry_check import remedy
 from loopctl.adapters.registry_ledger import SqliteLedger
 from loopctl.adapters.registry_schema import SCHEMA_VERSION
 from loopctl.errors import StateError
@@ -321,6 +322,14 @@ def test_a_full_disk_is_no_damage(root: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "rebuild" not in caught.value.hint
 
 
+def test_without_write_access_the_way_on_is_named(root: Path) -> None:
+    at_rest(root)
+    readonly = f"file:{root}/registry.db?mode=ro"
+    with closing(sqlite3.connect(readonly, uri=True)) as db, pytest.raises(sqlite3.OperationalError) as caught:
+        db.execute("DELETE FROM sessions")
+    assert f"give yourself write access to {root} and what is in it" in remedy(root / "registry.db", caught.value)
+
+
 # --- the copy ---------------------------------------------------------------------------------------------------------
 
 
@@ -338,6 +347,24 @@ def test_a_copy_is_kept_before_the_first_write_of_a_day_and_by_no_reader(root: P
     with closing(sqlite3.connect(copy)) as db:
         assert db.execute("SELECT count(*) FROM sessions").fetchone() == (4,)
     assert sorted(path.name for path in root.iterdir() if path.name.startswith(".")) == []
+
+
+@pytest.mark.parametrize("other", ["of a registry that was lost", "no database"])
+def test_the_copy_of_another_registry_is_put_aside(root: Path, other: str) -> None:
+    filled(root)
+    copy = root / "registry.db.bak"
+    if other == "no database":
+        copy.write_text("x" * 5000)
+    os.utime(copy, (1_800_000_000, 1_800_000_000))
+    there = copy.read_bytes()
+    for path in (root / name for name in ("registry.db", "registry.db-wal", "registry.db-shm")):
+        path.unlink(missing_ok=True)
+    opened(root).add(record(7))
+    assert (root / "registry.db.bak-20270115T080000Z").read_bytes() == there
+    assert copy.read_bytes() != there
+    os.utime(copy, (1_700_000_000, 1_700_000_000))
+    opened(root).add(record(8))
+    assert len(list(root.glob("registry.db.bak*"))) == 2, "its own is written over"
 
 
 def test_a_copy_that_cannot_be_made_stops_no_work(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

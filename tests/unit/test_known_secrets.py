@@ -12,7 +12,7 @@ import pytest
 
 from loopctl.adapters.github_gh import gh_env
 from loopctl.adapters.journal import EventLog
-from loopctl.cli import wiring, wiring_github
+from loopctl.cli import wiring, wiring_controller, wiring_github
 from loopctl.cli.output import error_text
 from loopctl.errors import DocumentError, Problem, StateError
 from loopctl.model import secrets
@@ -130,9 +130,9 @@ def test_tmux_and_so_each_agent_gets_none() -> None:
 
 def test_the_receiver_gets_its_own_only(monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[Mapping[str, str]] = []
-    monkeypatch.setattr(wiring, "Child", lambda argv, environ: got.append(environ))
+    monkeypatch.setattr(wiring_controller, "Child", lambda argv, environ: got.append(environ))
     monkeypatch.setattr("os.environ", ENVIRON)
-    wiring.start_receiver("HOOK_SECRET")
+    wiring_controller.start_receiver("HOOK_SECRET")
     (environ,) = got
     assert environ["HOOK_SECRET"] == CANARY
     assert not {"GH_TOKEN", "GITHUB_TOKEN", "ANTHROPIC_API_KEY", "AWS_SECRET_ACCESS_KEY"} & environ.keys()
@@ -145,6 +145,6 @@ def test_the_webhook_secret_is_kept_from_gh_whatever_its_name(tmp_path: Path) ->
         "webhooks: {ghWebhook: {secretEnv: PLAIN_HOOK}}\npolling: {sources: [{provider: github, repos: [octo/app]}]}\n"
     )
     config = load_config(str(tmp_path / "c.yaml"), {}, tmp_path)
-    (api,) = wiring_github.github_hosts(config, ENVIRON).values()
+    (api,) = wiring_github.github_hosts(config, ENVIRON, {}).values()
     assert "hook-value" not in api._env.values()
     assert api._env["GH_TOKEN"] == "gh-own"

@@ -156,6 +156,14 @@ def test_what_fails_again_and_again_waits_longer_and_is_given_up() -> None:
     assert "given up" in made.plan(running()).held[0].reason
 
 
+def test_one_that_is_never_given_up_waits_no_longer_than_five_minutes() -> None:
+    made = failing()
+    made.policy = replace(made.policy, max_retries=1000)
+    fails(made, 45)
+    assert "46 times in a row" in (reason := made.plan(running()).held[0].reason)
+    assert reason.endswith("tried again in 300 s")
+
+
 def test_somebody_who_asks_gets_it_tried_again() -> None:
     made = failing()
     fails(made, 3)

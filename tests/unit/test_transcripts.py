@@ -167,12 +167,15 @@ def test_it_is_durable_before_it_has_its_name(folder: Path, monkeypatch: pytest.
         real = getattr(os, name)
 
         def spy(*args: object, _name: str = name, _real: Callable[..., object] = real, **kwargs: object) -> object:
-            steps.append(_name)
+            of_parent = _name == "fsync" and os.path.samestat(os.fstat(int(str(args[0]))), folder.parent.stat())
+            steps.append(f"{_name} of what it is in" if of_parent else _name)
             return _real(*args, **kwargs)
 
         monkeypatch.setattr(os, name, spy)
     TranscriptFolder(folder).save(record(), b"x")
-    assert steps == ["write", "fsync", "rename", "fsync"]
+    assert steps == ["fsync of what it is in", "write", "fsync", "rename", "fsync"]
+    TranscriptFolder(folder).save(record(), b"x")
+    assert steps[5:] == ["write", "fsync", "rename", "fsync"]
 
 
 def test_writability_is_proved_and_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from loopctl.config import Config, Polling, load_config
 from loopctl.controller.log import Log
 from loopctl.controller.loop import Controller, Hint
-from loopctl.controller.reload import Loaded, Reloader, keep_fixed
+from loopctl.controller.reload import Loaded, Reloader, digests, keep_fixed
 from loopctl.controller.status import Snapshot
 from loopctl.model.items import WorkItem
 from loopctl.model.refs import WorkItemRef
@@ -51,7 +51,7 @@ class Desk:
 
     def _load(self, keep: Config | None) -> Loaded:
         ports = replace(self.world.world, interrupted=self._interrupted)
-        return Loaded(self.config, keep_fixed(self.config, keep), self.playbook, ports, self.files)
+        return Loaded(self.config, keep_fixed(self.config, keep), self.playbook, ports, digests(self.files))
 
     def _interrupted(self) -> bool:
         return self.stopping or self.world.world.interrupted()

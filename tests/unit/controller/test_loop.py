@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from loopctl.controller.contest import Contests
+from loopctl.controller.status import health
 from loopctl.errors import DocumentError, Problem
 from loopctl.model.plan import Outcome, Result
 from loopctl.model.rules import Limits, Match, Play, Playbook, Position, Rule
@@ -407,6 +408,18 @@ def test_github_may_lag_behind_what_it_sends(world: FakeWorld) -> None:
     assert [cycle["trigger"] for cycle in desk.cycles] == ["poll", "webhook", "retry", "retry"]
 
 
+@pytest.mark.parametrize("before_the_poll", [0.0, 0.5])
+def test_a_look_at_everything_forgets_no_end_that_was_told(world: FakeWorld, before_the_poll: float) -> None:
+    """Whether it comes with the hint, or between the first question and the next."""
+    world.item("demo/app#1")
+    agent = world.session("demo/app#1")
+    desk = Desk(world, ending(), interval=600)
+    desk.at(600 - before_the_poll, lambda: desk.hint("demo/app#1", ended=True))
+    desk.at(601, lambda: world.item("demo/app#1", "closed"))
+    desk.run(660)
+    assert world.phase(agent) == "retained"
+
+
 def test_the_end_of_a_pull_request_is_not_that_of_its_issue(world: FakeWorld) -> None:
     world.item("demo/app#5")
     agent = world.session("demo/app#5")
@@ -527,7 +540,12 @@ def test_once(world: FakeWorld) -> None:
     assert (world.phase(agent), desk.waits) == ("retained", 0)
     world.item("demo/app#2", silent="GitHub: Bad Gateway (HTTP 502)")
     world.session("demo/app#2")
-    assert Desk(world, ending()).controller.run(once=True) == 5
+    desk = Desk(world, ending())
+    assert desk.controller.run(once=True) == 5
+    # Nothing is promised that nobody will do.
+    assert [message for level, message, _ in desk.said if level == "warning"] == ["looked", "held"]
+    assert desk.snapshots[0]["queue_depth"] == 0
+    assert desk.snapshots[0]["last_cycle"]["troubles"] == ["items:demo/app#2: GitHub: Bad Gateway (HTTP 502)"]
 
 
 def test_edits(world: FakeWorld, tmp_path: Path) -> None:
@@ -550,6 +568,8 @@ def test_edits(world: FakeWorld, tmp_path: Path) -> None:
     assert world.phase(agent) == "running"
     (rejected,) = world.journal.of("config.rejected")
     assert rejected["problems"] == ["p.yml:2:1: unknown key 'macht'"]
+    state, why = health(desk.snapshots[0], world.now())
+    assert (state, "an edit is wrong: p.yml:2:1: unknown key 'macht'" in why) == ("degraded", True)
     desk.controller._reloader._load = real
     desk.config = replace(desk.config, polling=replace(desk.config.polling, interval_seconds=30.0), state_root="/other")
     desk.at(1, lambda: edit("3"))
@@ -557,6 +577,7 @@ def test_edits(world: FakeWorld, tmp_path: Path) -> None:
     assert world.phase(agent) == "retained"
     (reloaded,) = world.journal.of("config.reloaded")
     assert reloaded["changed"] == ["polling", "p.yml"]
+    assert health(desk.snapshots[0], world.now())[0] == "ok"
     assert reloaded["not_reloaded"] == ["state_root"]
     assert desk.configured[0].polling.interval_seconds == 30
     assert desk.configured[0].state_root != "/other"

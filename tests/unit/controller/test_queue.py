@@ -52,6 +52,21 @@ def test_hints_coalesce_and_go_with_a_look_at_everything() -> None:
     assert queue.take() is None
 
 
+def test_a_look_at_everything_takes_what_was_told_of_an_end_with_it() -> None:
+    queue, clock = make()
+    queue.take()
+    queue.hint([ref(1)], ended=True)
+    queue.hint([ref(2)])
+    queue.failed(ref(3), blocks=False, ended=True)
+    for _ in range(4):
+        queue.failed(ref(4), blocks=False, ended=True)
+    clock.now += 60
+    work = queue.take()
+    assert work
+    # Of the last one it was asked often enough.
+    assert (work.everything, work.ended) == (True, {ref(1), ref(3)})
+
+
 def test_many_hints_come_a_call_at_a_time_and_have_an_end() -> None:
     queue, _ = make()
     queue.take()

@@ -10,12 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from loopctl.adapters.github import GitHub
+from loopctl.adapters.github_api import GitHubApi, Tally
+from loopctl.adapters.github_reply import Failure
 from loopctl.adapters.registry_lock import APPLY, CONTROLLER, hold_lock, holder
 from loopctl.cli.run import Options, load
-from loopctl.cli.wiring import Stop
+from loopctl.cli.where import here, read_config
+from loopctl.cli.wiring import Setup, Stop
+from loopctl.cli.wiring_github import Hosts
+from loopctl.config import Config
 from loopctl.controller.log import Log
 from loopctl.controller.reload import Loaded, Reloader
-from loopctl.errors import RefusedError
+from loopctl.errors import RefusedError, StateError
+from loopctl.model.secrets import forget, mask
 
 EXTRA = ("gidgethub", "prometheus_client", "starlette", "uvicorn", "watchfiles")
 
@@ -91,10 +98,11 @@ def config_at(path: Path, repo: str) -> None:
     path.write_text(f"polling: {{sources: [{{provider: github, repos: [{repo}]}}]}}\n")
 
 
-def reloader(config: str | None = None) -> Reloader:
-    options = Options(("close-ended-items",), config, (), (), None, webhook=False, insecure=False)
+def reloader(config: str | None = None, playbook: str = "close-ended-items") -> Reloader:
+    options = Options(here(), (playbook,), config, (), (), None, webhook=False, insecure=False)
     silent = Log(lambda text: None, now, as_json=True)
-    return Reloader(lambda keep: load(options, keep, Stop(), silent))
+    hosts: Hosts = {}
+    return Reloader(lambda keep: load(options, keep, Stop(), silent, hosts))
 
 
 def repos(loaded: Loaded) -> list[str]:
@@ -104,7 +112,7 @@ def repos(loaded: Loaded) -> list[str]:
 def test_a_config_that_appears_later_is_used(elsewhere: Path) -> None:
     home, project = elsewhere / "home/.config/loopctl/config.yaml", elsewhere / "project/.loopctl/config.yaml"
     running = reloader()
-    assert running.loaded.files[:2] == (str(project), str(home))
+    assert [*running.loaded.files][:2] == [str(project), str(home)]
     assert running.check() is None
     config_at(home, "octo/app")
     change = running.check()
@@ -121,6 +129,50 @@ def test_a_config_that_appears_later_is_used(elsewhere: Path) -> None:
     project.unlink()
     assert running.check()
     assert repos(running.loaded) == ["octo/else"]
+
+
+def test_an_edit_while_the_files_are_read_is_seen_by_the_next_look(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = elsewhere / "project/.loopctl/config.yaml"
+    config_at(place, "octo/app")
+    real = read_config
+
+    def slow(explicit: str | None, folder: Path) -> Config:
+        config = real(explicit, folder)
+        if edits:
+            config_at(place, edits.pop())
+        return config
+
+    monkeypatch.setattr("loopctl.cli.run.read_config", slow)
+    edits = ["octo/during-the-start"]
+    running = reloader()
+    assert repos(running.loaded) == ["octo/app"]
+    edits = ["octo/during-the-edit"]
+    for expected in ("octo/during-the-start", "octo/during-the-edit"):
+        assert running.check()
+        assert repos(running.loaded) == [expected]
+    assert running.check() is None
+
+
+def test_an_edit_makes_no_limit_forgotten(elsewhere: Path) -> None:
+    place = elsewhere / "project/.loopctl/config.yaml"
+    config_at(place, "octo/app")
+    running = reloader()
+
+    def api() -> GitHubApi:
+        (provider,) = running.loaded.world.providers
+        assert isinstance(provider, GitHub)
+        return provider._api
+
+    told = api().limited(Failure("GitHub: rate limit", limited=True, retry_after=3600))
+    for text in (place.read_text() + "github: {timeoutSeconds: 7}\n", "{}"):
+        saved = place.read_text()
+        place.write_text(text)
+        assert running.check()
+    place.write_text(saved)
+    assert running.check()
+    assert (api().rest("repos/octo/app", Tally()), api().timeout) == (told, 7.0)
 
 
 def test_what_needs_a_restart_says_so(elsewhere: Path) -> None:
@@ -144,13 +196,46 @@ def test_a_config_that_is_named_is_the_only_one(elsewhere: Path) -> None:
     named = elsewhere / "mine.yaml"
     config_at(named, "octo/app")
     running = reloader(str(named))
-    assert running.loaded.files[0] == str(named)
+    assert next(iter(running.loaded.files)) == str(named)
     assert len(running.loaded.files) == 2
     named.unlink()
     change = running.check()
     assert change
     assert change.problems
     assert repos(running.loaded) == ["octo/app"]
+
+
+def test_a_folder_that_is_removed_ends_no_controller(elsewhere: Path) -> None:
+    named, book = elsewhere / "mine.yaml", elsewhere / "p.yml"
+    config_at(named, "octo/app")
+    book.write_text("- rules: [{name: x, match: {item: {number: 1}}, ensure: {session: gone}}]\n")
+    running = reloader(str(named), str(book))
+    (elsewhere / "project").rmdir()
+    config_at(named, "octo/lib")
+    assert running.check()
+    assert repos(running.loaded) == ["octo/lib"]
+    # Whoever starts there is told.
+    with pytest.raises(StateError, match="the current folder: No such file"):
+        Setup.load(str(named), "plan")
+    with pytest.raises(StateError, match="the current folder: No such file"):
+        reloader(str(named), str(book))
+
+
+def test_what_a_running_controller_must_mask_is_learned(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the environment, from the config, and from an edit of it."""
+    forget()
+    for name, value in (("MY_TOKEN", "hunter2hunter2"), ("HOOK", "hooked-on-hooks")):
+        monkeypatch.setenv(name, value)
+    place = elsewhere / "project/.loopctl/config.yaml"
+    config_at(place, "octo/app")
+    own = "harnesses: {mine: {argv: [x], env: {A_TOKEN: tweety-0123-bird}}}\n"
+    place.write_text(place.read_text() + own + "webhooks: {ghWebhook: {secretEnv: HOOK}}\n")
+    running = reloader()
+    assert mask("hunter2hunter2 hooked-on-hooks tweety-0123-bird") == "*** *** ***"
+    place.write_text(place.read_text().replace("tweety-0123-bird", "another-9876-bird"))
+    assert running.check()
+    assert mask("tweety-0123-bird another-9876-bird") == "*** ***"
+    forget()
 
 
 def test_a_start_without_a_config_says_where_one_is_looked_for(elsewhere: Path) -> None:

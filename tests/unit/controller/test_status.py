@@ -15,6 +15,8 @@ from loopctl.controller.cycle import Cost, Cycle
 from loopctl.controller.log import ERROR, INFO, WARNING, Log
 from loopctl.controller.queue import Work
 from loopctl.controller.status import Tally, health, is_snapshot, reason_class, stamp
+from loopctl.model.plan import Held, Outcome
+from loopctl.model.refs import WorkItemRef
 from loopctl.testing import FakeWorld
 from tests.unit.controller.desk import Desk
 from tests.unit.playbooks import ending
@@ -51,11 +53,25 @@ def test_what_is_wrong_is_said() -> None:
     assert "300 s ago" in words
 
 
+def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], written: object) -> list[str]:
+    """What the command prints where no controller runs, and this is what the last one wrote."""
+    root = tmp_path / "state"
+    root.mkdir(mode=0o700)
+    (root / STATUS_FILE).write_text(json.dumps(written))
+    config = tmp_path / "loopctl.yml"
+    config.write_text(json.dumps({"state": {"root": str(root)}}))
+    assert status.main(["--config", str(config)], standalone_mode=False) == 1
+    return capsys.readouterr().out.splitlines()
+
+
 @pytest.mark.parametrize(
     "fields",
     [
         {"last_cycle": {"problems": 5}},
         {"last_cycle": {"problems": [5]}},
+        {"last_cycle": {"troubles": [5]}},
+        {"rejected": "p.yml"},
+        {"rejected": [None]},
         {"last_cycle": {"error": ["x"]}},
         {"last_cycle": []},
         {"playbooks": "p.yml"},
@@ -73,16 +89,33 @@ def test_a_file_of_another_shape_is_no_snapshot(fields: dict[str, Any]) -> None:
     assert not is_snapshot(snapshot(**fields))
 
 
-def test_the_command_shows_nothing_of_a_file_of_another_shape(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_command_says_what_went_wrong_last_where_none_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = tmp_path / "state"
-    root.mkdir(mode=0o700)
-    (root / STATUS_FILE).write_text(json.dumps(snapshot(playbooks=[None])))
-    config = tmp_path / "loopctl.yml"
-    config.write_text(json.dumps({"state": {"root": str(root)}}))
-    assert status.main(["--config", str(config)], standalone_mode=False) == 1
-    assert capsys.readouterr().out.split() == ["stopped", "no", "controller", "runs"]
+    last = {"problems": ["the listing of octo/app failed"], "troubles": ["items:demo/app#1: it cannot be started"]}
+    assert shown(tmp_path, capsys, snapshot(last_cycle=last))[-2:] == [
+        "trouble     the listing of octo/app failed",
+        "trouble     items:demo/app#1: it cannot be started",
+    ]
+
+
+def test_a_snapshot_holds_no_secret() -> None:
+    secret = "ghp_ABCDEFGHIJKLMN"
+    cycle = Cycle(
+        Work(everything=True),
+        outcome=Outcome(held=(Held(WorkItemRef.parse("items:demo/app#1"), f"{secret} cannot be read"),)),
+        error=f"no {secret}",
+    )
+    tally = Tally({"playbooks": [f"/{secret}.yml"]}, 60, rejected=(f"{secret}.yml:1:2: no",))
+    tally.note(cycle, NOW)
+    text = json.dumps(tally.snapshot(NOW))
+    assert (text.count("***"), "ghp" in text) == (5, False)
+
+
+def test_the_command_shows_nothing_of_a_file_of_another_shape(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shown(tmp_path, capsys, snapshot(playbooks=[None])) == ["stopped     no controller runs"]
 
 
 def test_what_a_controller_writes_is_a_snapshot() -> None:
