@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from loopctl.errors import StateError
 from loopctl.model.facts import Unknown
-from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, Tree, TreeRoot, tree_of
+from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable
+from loopctl.model.trees import Tree, TreeRoot, tree_of
 from loopctl.observe import among
 from loopctl.ports import World
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from loopctl.model.facts import Fact, Known
-from loopctl.model.processes import ProcessId, Tree
+from loopctl.model.processes import ProcessId
 from loopctl.model.refs import WorkItemRef
+from loopctl.model.trees import Tree
 
 ACTIVE = "active"
 PAUSED_STATUS = "paused"

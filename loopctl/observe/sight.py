@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from loopctl.model.facts import Fact, Known, Unknown
-from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, TreeRoot, pane_key, tree_of
+from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, pane_key
 from loopctl.model.sessions import (
     ABSENT_PANE,
     CLOSED_STATUS,
@@ -21,6 +21,7 @@ from loopctl.model.sessions import (
     SessionView,
     Sighting,
 )
+from loopctl.model.trees import TreeRoot, tree_of
 
 #: How far what tmux and the kernel say of a server's start may be apart, in seconds.
 _START_SLACK = 3.0

@@ -99,7 +99,7 @@ ENDING = (
     ),
     Mutant(
         "no self check",
-        "loopctl/model/processes.py",
+        "loopctl/model/trees.py",
         "        bool(found & table.own),\n",
         "        False,\n",
         ("tests/unit/test_processes_model.py", "tests/unit/test_close.py"),
@@ -141,7 +141,7 @@ ENDING = (
     ),
     Mutant(
         "servers of others are ended too",
-        "loopctl/model/processes.py",
+        "loopctl/model/trees.py",
         "    return reachable - left_out, named & left_out\n",
         "    return reachable, named & left_out\n",
         ("tests/unit/test_processes_model.py",),
@@ -149,7 +149,7 @@ ENDING = (
     ),
     Mutant(
         "the tmux server is a member",
-        "loopctl/model/processes.py",
+        "loopctl/model/trees.py",
         "pid <= 1 or pid in seen or pid == root.server:",
         "pid <= 1 or pid in seen:",
         ("tests/unit/test_processes_model.py",),
@@ -213,7 +213,7 @@ ENDING = (
     ),
     Mutant(
         "a keeper is asked to end before what it keeps",
-        "loopctl/model/processes.py",
+        "loopctl/model/trees.py",
         "    harness = (harness | agents) - keepers\n",
         "    harness = harness | agents | keepers\n",
         ("tests/unit/test_contained.py",),
@@ -309,7 +309,7 @@ ENDING = (
     ),
     Mutant(
         "what is in the pane of another session is a member by its mark",
-        "loopctl/model/processes.py",
+        "loopctl/model/trees.py",
         "        in_theirs = bool(process.pane[1]) and pane_key(*process.pane) in self.panes - {self.tmux}\n",
         "        in_theirs = False\n",
         ("tests/unit/test_processes_model.py",),
@@ -317,7 +317,7 @@ ENDING = (
     ),
     Mutant(
         "a service that was handed the mark is a member",
-        "loopctl/model/processes.py",
+        "loopctl/model/trees.py",
         '    served = server is not None and row.service not in {"", server.service}\n',
         "    served = False\n",
         ("tests/unit/test_processes_model.py",),

@@ -9,7 +9,8 @@ import pytest
 from loopctl.executor.close_processes import Ending
 from loopctl.model.facts import Known
 from loopctl.model.plan import CHANGED
-from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, TreeRoot
+from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable
+from loopctl.model.trees import TreeRoot
 from loopctl.testing import DAEMON, STUBBORN, FakeWorld, SimRecord
 from tests.unit.playbooks import ending
 

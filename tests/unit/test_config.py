@@ -7,9 +7,10 @@ import pytest
 
 from loopctl.config import Config, HarnessConfig, Source, Webhook, load_config
 from loopctl.errors import DocumentError
-from loopctl.model.processes import ProcessId, ProcessInfo, is_spared
+from loopctl.model.processes import ProcessId, ProcessInfo
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Policy
+from loopctl.model.trees import is_spared
 from loopctl.playbook.schema import schema
 from tests.unit.playbook.support import problems_of, told
 

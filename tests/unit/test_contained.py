@@ -8,8 +8,9 @@ import pytest
 
 from loopctl.executor.close_processes import KEEPER_WAIT, Ending
 from loopctl.model.plan import CHANGED, FAILED
-from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, Tree, TreeRoot, pane_key, tree_of
+from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, pane_key
 from loopctl.model.sessions import RETAINED
+from loopctl.model.trees import Tree, TreeRoot, tree_of
 from loopctl.testing import POLITE, STUBBORN, FakeWorld, SimProcess, SimRecord
 from tests.unit.playbooks import ending
 

@@ -6,16 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from loopctl.model.processes import (
-    ProcessId,
-    ProcessInfo,
-    ProcessTable,
-    Tree,
-    TreeRoot,
-    is_spared,
-    pane_key,
-    tree_of,
-)
+from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, pane_key
+from loopctl.model.trees import Tree, TreeRoot, is_spared, tree_of
 
 MARK = "abc-1"
 SERVER = 50

@@ -27,11 +27,12 @@ from loopctl.model.plan import (
     PlayScope,
     Result,
 )
-from loopctl.model.processes import ProcessId, ProcessInfo, Tree
+from loopctl.model.processes import ProcessId, ProcessInfo
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Limits, Position
 from loopctl.model.sessions import Pane, ServerId, SessionRecord, SessionView, Sighting
 from loopctl.model.talk import Message
+from loopctl.model.trees import Tree
 
 NOW = datetime(2026, 7, 25, 10, 0, 0, tzinfo=UTC)
 ID = "7b1c9e52-0000-4000-8000-000000000015"
