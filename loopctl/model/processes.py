@@ -9,26 +9,7 @@ from dataclasses import dataclass, field
 _KEEPER = "keeper:"
 
 #: What runs a line that it is given.
-SHELLS = tuple(
-    [
-        "sh",
-        "bash",
-        "dash",
-        "ash",
-        "zsh",
-        "ksh",
-        "mksh",
-        "fish",
-        "csh",
-        "tcsh",
-        "nu",
-        "elvish",
-        "xonsh",
-        "pwsh",
-        "su",
-        "login",
-    ]
-)
+SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "nu", "pwsh", "su", "login")
 
 #: Every process that is started for a session carries its id in a variable of this name.
 MARK = "LOOPCTL_SESSION"
