@@ -663,6 +663,5 @@ def test_without_a_root_there_are_none(tmp_path: Path) -> None:
         off.prepare(REF, BRANCH)
     assert off.remove(str(tmp_path), force=True).problem
     assert off.remove(str(tmp_path / "gone"), force=True) == Removal()
-    assert off.look([str(tmp_path)]) == {
-        str(tmp_path): Known(Workspace(str(tmp_path), exists=True, reason=adapter._OFF))
-    }
+    why = "the config names no root for worktrees (routing.workspace.root)"
+    assert off.look([str(tmp_path)]) == {str(tmp_path): Known(Workspace(str(tmp_path), exists=True, reason=why))}
