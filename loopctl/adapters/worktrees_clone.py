@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +20,8 @@ _MARK = "loopctl.repository"
 _ALL = "+refs/heads/*:refs/remotes/origin/*"
 _DEFAULT = "refs/remotes/origin/HEAD"
 _HALF = ".new"
+#: Seconds.
+_STALE = 2 * CLONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +43,11 @@ class Clone:
             self._make(whose, url)
             return ""
         problem = folder_problem(self.path)
-        if problem or self.git.tried(self.place, "config", "--local", _MARK).text.strip() != whose:
+        if problem or self.git.said(self.path, _MARK) != whose:
             raise StateError(f"{self.path} is taken: {problem or f'it is no clone of {whose}'}", hint="move it away")
+        unlock(self.path)
         try:
-            self._fetch(self.place, FETCH)
+            self._fetch(url, FETCH)
         except StateError as error:
             return f"not brought up to date: {error.message}"
         return ""
@@ -53,11 +58,10 @@ class Clone:
             # Cut off: nobody has worked there.
             shutil.rmtree(half.path)
         try:
-            # No template: the user's may have hooks.
-            self.git.run(half.place, "init", "--quiet", "--bare", "--template=", str(half.path))
-            self.git.run(half.place, "config", _MARK, whose)
-            self.git.run(half.place, "remote", "add", "origin", "--", url)
-            half._fetch(half.place, CLONE)
+            self.git.make(half.path)
+            for name, value in ((_MARK, whose), ("remote.origin.url", url), ("remote.origin.fetch", _ALL)):
+                self.git.say(half.path, name, value)
+            half._fetch(url, CLONE)
             if not half.has(_DEFAULT):
                 raise StateError("it has no default branch with a commit")
         except StateError as error:
@@ -65,10 +69,10 @@ class Clone:
             raise StateError(f"no clone of {mask(url)}: {error.message}") from None
         half.path.rename(self.path)
 
-    def _fetch(self, place: Place, timeout: float) -> None:
+    def _fetch(self, url: str, timeout: float) -> None:
         words = ("--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "origin", _ALL)
-        self.git.run(place, "fetch", *words, timeout=timeout, remote=True)
-        self.git.run(place, "remote", "set-head", "origin", "--auto", timeout=timeout, remote=True)
+        self.git.run(self.place, "fetch", *words, timeout=timeout, origin=url)
+        self.git.run(self.place, "remote", "set-head", "origin", "--auto", timeout=timeout, origin=url)
 
     def has(self, ref: str) -> bool:
         """Whether it has this ref, or commit."""
@@ -82,20 +86,26 @@ class Clone:
         if ours in known:
             words: tuple[str, ...] = (str(path), branch)
         elif theirs in known:
-            words = ("--track", "-b", branch, str(path), theirs)
+            words = ("--no-track", "-b", branch, str(path), theirs)
+            self.git.say(self.path, f"branch.{branch}.remote", "origin")
+            self.git.say(self.path, f"branch.{branch}.merge", ours)
         else:
             words = ("--no-track", "-b", branch, str(path), _DEFAULT)
-        self.git.run(self.place, "worktree", "add", *words, timeout=CHECKOUT)
+        for folder in ("logs", "worktrees"):
+            (self.path / folder).mkdir(exist_ok=True)
+        self.git.run(self.place, "worktree", "add", "--quiet", *words, timeout=CHECKOUT)
 
     def rename(self, old: Path, new: Path) -> None:
         """Give a worktree that was just made its place. Its part of the clone is told first: cut off in between, it has vanished."""
-        pointer = (old / ".git").read_text("utf-8").removeprefix("gitdir: ").rstrip("\n")
-        _rewrite(Path(pointer) / "gitdir", f"{os.path.realpath(new.parent)}/{new.name}/.git\n")
+        name = Path((old / ".git").read_text("utf-8").rstrip("\n")).name
+        admin = Path(os.path.realpath(self.path), "worktrees", name)
+        _rewrite(old / ".git", f"gitdir: {admin}\n")
+        _rewrite(admin / "gitdir", f"{os.path.realpath(new.parent)}/{new.name}/.git\n")
         old.rename(new)
 
     def keep(self, admin: Path) -> str:
         """Give commits that stand on no branch a ref, so that they stay in the clone; the commit that the worktree stands on."""
-        done = self.git.tried(Place(admin), "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        done = self.git.tried(Place(self.path, admin), "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         commit = done.text.strip() if done.code == 0 else ""
         on_a_branch = (admin / "HEAD").read_text("utf-8", "replace").startswith("ref: ")
         if (
@@ -112,6 +122,16 @@ class Clone:
         merged = commit and self.git.tried(self.place, "merge-base", "--is-ancestor", commit, _DEFAULT).code == 0
         if state.branch and merged:
             self.git.tried(self.place, "update-ref", "-d", f"refs/heads/{state.branch}", commit)
+
+
+def unlock(clone: Path) -> None:
+    """Take away the locks of refs that a git left behind that was killed. No git of ours takes as long as they are old."""
+    found = [Path(folder, name) for folder, _, names in os.walk(clone / "refs") for name in names]
+    for file in (*found, clone / "packed-refs.lock", clone / "config.lock", clone / "shallow.lock"):
+        with suppress(FileNotFoundError):
+            # No ref has a name that ends so.
+            if file.suffix == ".lock" and time.time() - file.lstat().st_mtime > _STALE:
+                file.unlink()
 
 
 def mend(clone: Clone, path: Path) -> None:

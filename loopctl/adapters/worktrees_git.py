@@ -1,8 +1,15 @@
-"""How git is run: by nobody's hooks, with no prompt, and without the secrets that it does not need."""
+"""How git is run: by nobody's hooks, with no prompt, and without the secrets that it does not need.
+
+Agents can write to a clone, and what its config names is run by whoever uses it. So git never sees a clone itself, only a view of it:
+a folder of ours with a config of ours, in which objects and refs are links into the clone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +23,11 @@ CHECKOUT = 600.0
 FETCH = 300.0
 CLONE = 1800.0
 
-#: What must hold whatever the user's or the repository's config says. A clone's config is writable for the agents in its
-#: worktrees, so nothing that is only a convenience may run a program from there.
+#: What must hold whatever the user's config says.
 _SETTINGS = (
     "core.hooksPath=/dev/null",
+    # Asked of repositories that a clone borrows objects from, which need not be ours.
+    "core.alternateRefsCommand=true",
     "core.fsmonitor=false",
     "core.untrackedCache=false",
     "core.quotePath=false",
@@ -37,7 +45,12 @@ _SETTINGS = (
 _REACH = frozenset({"GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"})
 #: What gh's credential helper needs where there is no keyring.
 _TOKENS = frozenset({"GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"})
-_NO_PROMPT = {
+_ALWAYS = {
+    # A ref in the clone could make one commit look like another.
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    # Old and new versions of git read each other's clones, and a view of them is easily made.
+    "GIT_DEFAULT_HASH": "sha1",
+    "GIT_DEFAULT_REF_FORMAT": "files",
     # Empty, which is not the same as absent: no program is asked in its place.
     "GIT_ASKPASS": "",
     "GIT_TERMINAL_PROMPT": "0",
@@ -46,6 +59,11 @@ _NO_PROMPT = {
 }
 _LINES = 3
 
+#: What a view shares with its clone. Not shared: config, hooks, and what `info` says of attributes and of files to ignore.
+_SHARED = ("objects", "refs", "packed-refs", "logs", "shallow", "worktrees")
+_CONFIG = "[core]\n\trepositoryformatversion = 0\n"
+_MAC = "\tignorecase = true\n\tprecomposeunicode = true\n"
+
 
 class GitError(StateError):
     """git did not do what it was asked for."""
@@ -53,22 +71,35 @@ class GitError(StateError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A repository, or a worktree of one: the folders are given with each call, since files in a worktree can say anything."""
+    """A clone, or a worktree of one (`admin` is its part of the clone): the folders are given with each call, since files in a
+    worktree can say anything."""
 
-    git_dir: Path
+    clone: Path
+    admin: Path | None = None
     tree: Path | None = None
     index: Path | None = None
 
-    @property
-    def args(self) -> tuple[str, ...]:
+    def args(self, view: Path) -> tuple[str, ...]:
         """Options of git."""
+        if not self.admin:
+            return ("--bare", "--git-dir", str(view))
         tree = ("--work-tree", str(self.tree)) if self.tree else ()
-        return ("--git-dir", str(self.git_dir), *tree)
+        return ("--git-dir", str(self.admin), *tree)
 
-    @property
-    def env(self) -> Mapping[str, str]:
+    def env(self, view: Path) -> Mapping[str, str]:
         """Variables of git."""
-        return {"GIT_INDEX_FILE": str(self.index)} if self.index else {}
+        return {"GIT_COMMON_DIR": str(view)} | ({"GIT_INDEX_FILE": str(self.index)} if self.index else {})
+
+
+@contextmanager
+def _view(clone: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="loopctl-git-") as folder:
+        view = Path(folder)
+        for name in _SHARED:
+            (view / name).symlink_to(clone / name)
+        (view / "config").write_text(_CONFIG + (_MAC if sys.platform == "darwin" else ""), "utf-8")
+        (view / "HEAD").write_text("ref: refs/heads/main\n", "utf-8")
+        yield view
 
 
 class Git:
@@ -77,36 +108,55 @@ class Git:
     def __init__(self, binary: str, environ: Mapping[str, str]) -> None:
         """`binary` is a name or a path; `environ` loopctl's own environment, of which only what git needs is handed on."""
         self._binary = binary
-        plain = {name: value for name, value in clean_env(environ).items() if _is_harmless(name)} | _NO_PROMPT
-        self._local = plain
-        self._remote = plain | {name: environ[name] for name in _TOKENS if environ.get(name)}
+        self._local = {name: value for name, value in clean_env(environ).items() if _is_harmless(name)} | _ALWAYS
+        self._tokens = {name: environ[name] for name in _TOKENS if environ.get(name)}
 
-    def run(self, place: Place, *args: str, timeout: float = LOOK, remote: bool = False) -> Completed:
-        """Run git on a repository. Raises GitError when it fails or takes too long."""
-        done = self.tried(place, *args, timeout=timeout, remote=remote)
-        if done.timed_out:
-            raise GitError(f"git {args[0]} took longer than {timeout:.0f} s")
-        if done.code:
-            raise GitError(f"git {args[0]}: {_last_words(done)}")
-        return done
+    def run(self, place: Place, *args: str, timeout: float = LOOK, origin: str = "") -> Completed:
+        """Run git on a repository; `origin` is the URL of the remote that it may talk to. Raises GitError when it fails or takes
+        too long."""
+        return _good(args[0], self.tried(place, *args, timeout=timeout, origin=origin), timeout)
 
     def text(self, place: Place, *args: str) -> str:
         """What git prints, without the last line's end. Raises GitError."""
         return self.run(place, *args).text.removesuffix("\n")
 
-    def succeeds(self, place: Place, *args: str) -> bool:
-        """Whether a question of git's is answered with yes (0) rather than no (1). Raises GitError for all else."""
-        done = self.tried(place, *args)
-        if done.timed_out or done.code not in {0, 1}:
-            raise GitError(f"git {args[0]}: {_last_words(done) or 'no answer'}")
-        return done.code == 0
-
-    def tried(self, place: Place, *args: str, timeout: float = LOOK, remote: bool = False) -> Completed:
+    def tried(self, place: Place, *args: str, timeout: float = LOOK, origin: str = "") -> Completed:
         """Run git, whatever comes of it. Raises StateError when there is no such program."""
-        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
-        env = {**(self._remote if remote else self._local), **place.env}
-        argv = [self._binary, "--no-pager", "--no-optional-locks", *settings, *place.args, *args]
-        return run(argv, env=env, timeout=timeout, cwd=str(place.tree or "/"))
+        settings, tokens = ((f"remote.origin.url={origin}",), self._tokens) if origin else ((), {})
+        with _view(place.clone) as view:
+            env = {**self._local, **tokens, **place.env(view)}
+            return self._call((*place.args(view), *args), env, timeout, place.tree or Path("/"), settings)
+
+    def make(self, folder: Path) -> None:
+        """A new bare repository. Raises GitError."""
+        # No template: the user's may have hooks.
+        words = ("init", "--quiet", "--bare", "--template=", str(folder))
+        _good("init", self._call(words, self._local, LOOK, Path("/")), LOOK)
+
+    def said(self, clone: Path, name: str) -> str:
+        """What a clone's own config says under a name, "" for nothing."""
+        words = ("config", "--file", str(clone / "config"), "--no-includes", "--get", name)
+        return self._call(words, self._local, LOOK, Path("/")).text.strip()
+
+    def say(self, clone: Path, name: str, value: str) -> None:
+        """Write into a clone's own config, for the agents in its worktrees. Raises GitError."""
+        words = ("config", "--file", str(clone / "config"), name, value)
+        _good("config", self._call(words, self._local, LOOK, Path("/")), LOOK)
+
+    def _call(
+        self, words: tuple[str, ...], env: Mapping[str, str], timeout: float, cwd: Path, settings: tuple[str, ...] = ()
+    ) -> Completed:
+        options = [word for setting in (*_SETTINGS, *settings) for word in ("-c", setting)]
+        argv = [self._binary, "--no-pager", "--no-optional-locks", *options, *words]
+        return run(argv, env=env, timeout=timeout, cwd=str(cwd))
+
+
+def _good(command: str, done: Completed, timeout: float) -> Completed:
+    if done.timed_out:
+        raise GitError(f"git {command} took longer than {timeout:.0f} s")
+    if done.code:
+        raise GitError(f"git {command}: {_told(done)}")
+    return done
 
 
 def _is_harmless(name: str) -> bool:
@@ -115,6 +165,8 @@ def _is_harmless(name: str) -> bool:
     return name not in {"SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"} and not is_secret_name(name)
 
 
-def _last_words(done: Completed) -> str:
+def _told(done: Completed) -> str:
+    """What git says went wrong: its first line, and those that it calls an error. Much advice may follow."""
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip() and not line.startswith("hint:")]
-    return mask("; ".join(lines[-_LINES:])) or f"ended with status {done.code}"
+    errors = [line for line in lines[1:] if line.startswith(("error:", "fatal:"))]
+    return mask("; ".join([*lines[:1], *errors][:_LINES])) or f"ended with status {done.code}"

@@ -42,7 +42,7 @@ class Tree:
     @property
     def place(self) -> Place:
         """For git commands on the worktree."""
-        return Place(self.admin, self.path)
+        return Place(self.clone, self.admin, self.path)
 
 
 @dataclass(frozen=True, slots=True)

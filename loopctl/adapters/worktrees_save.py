@@ -106,7 +106,7 @@ def _is_there(tree: Tree, ref: str, git: Git) -> bool:
 def _patch(tree: Tree, head: str, target: Path, git: Git) -> None:
     """All that differs from HEAD, staged or not, untracked files too. A fresh index has no flags that would hide a file."""
     index = target / "index"
-    place = Place(tree.admin, tree.path, index)
+    place = Place(tree.clone, tree.admin, tree.path, index)
     try:
         git.run(place, "read-tree", *([head] if head else ["--empty"]))
         git.run(place, "add", "--all", "--", ".", timeout=CHECKOUT)

@@ -106,6 +106,26 @@ def test_without_its_origin_a_clone_serves_on_and_says_so(box: Scratch) -> None:
     assert (Path(made.path) / "a.txt").exists()
 
 
+@pytest.mark.parametrize("name", ["refs/heads/loop/issue-2.lock", "refs/remotes/origin/trunk.lock"])
+def test_a_lock_that_was_left_behind_is_named_and_taken_away_once_it_is_old(box: Scratch, name: str) -> None:
+    box.prepare()
+    seed = box.folder / "seed"
+    (seed / "a.txt").write_text("news\n")
+    git(seed, "commit", "-qam", "second")
+    git(seed, "push", "-q", "origin", "trunk")
+    lock = box.clone / name
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    try:
+        told = box.trees.prepare(OTHER, "loop/issue-2").note
+    except StateError as error:
+        told = error.message
+    assert f"{name}': File exists" in told
+    os.utime(lock, (0, 0))
+    again = box.trees.prepare(OTHER, "loop/issue-2")
+    assert (again.note, lock.exists()) == ("", False)
+
+
 @pytest.mark.parametrize("how", ["missing", "empty"])
 def test_without_a_clone_it_fails_and_leaves_nothing(box: Scratch, how: str) -> None:
     shutil.rmtree(box.origin)
@@ -197,6 +217,61 @@ def test_git_runs_no_hook_asks_nobody_and_knows_no_secret(box: Scratch) -> None:
     with_token = [args.split("\n")[0] for env, args in pairwise(calls) if "ghp_1" in env]
     assert with_token
     assert all(" fetch " in args or " remote set-head " in args for args in with_token)
+
+
+#: Ways in which a repository's config has a program run (`{ran}` is made then), or shows another world.
+PLANTED = """\
+[core]
+    sshCommand = touch {ran}
+    gitProxy = touch {ran}
+    hooksPath = {hooks}
+    fsmonitor = touch {ran}
+    excludesFile = {all}
+    worktree = /
+[remote "origin"]
+    uploadpack = touch {ran}; git-upload-pack
+[credential]
+    helper = "!touch {ran}"
+[url "/nowhere"]
+    insteadOf = {origin}
+[filter "x"]
+    clean = touch {ran}; cat
+    smudge = touch {ran}; cat
+[diff "x"]
+    textconv = touch {ran}; cat
+[status]
+    showUntrackedFiles = no
+[include]
+    path = {more}
+[extensions]
+    worktreeConfig = true
+"""
+
+
+def test_what_agents_write_into_the_clone_is_neither_run_nor_believed(box: Scratch) -> None:
+    path = box.prepare()
+    ran, hooks, more, everything = (box.folder / name for name in ("ran", "hooks", "more", "all"))
+    hooks.mkdir()
+    for name in ("post-checkout", "reference-transaction", "post-index-change"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {ran}\n")
+        (hooks / name).chmod(0o755)
+    shutil.copytree(hooks, box.clone / "hooks")
+    (box.clone / "info").mkdir()
+    (box.clone / "info" / "attributes").write_text("* filter=x diff=x\n")
+    everything.write_text("*\n")
+    shutil.copy(everything, box.clone / "info" / "exclude")
+    more.write_text(f'[remote "origin"]\n    uploadpack = touch {ran}; git-upload-pack\n')
+    shutil.copy(more, box.clone / "worktrees" / path.name / "config.worktree")
+    with (box.clone / "config").open("a") as config:
+        config.write(PLANTED.format(ran=ran, hooks=hooks, all=everything, origin=box.origin, more=more))
+    (path / "work.txt").write_text("precious\n")
+    assert box.look(path).uncommitted == ("work.txt",)
+    made = box.trees.prepare(OTHER, "loop/issue-2")
+    assert made.note == ""
+    assert box.remove(path).has_work
+    assert box.remove(path, force=True).saved
+    assert box.remove(Path(made.path)) == Removal()
+    assert not ran.exists()
 
 
 # --- work survives ----------------------------------------------------------------------------------------------------
@@ -448,7 +523,7 @@ def killed_at(step: int, work: Callable[[], object]) -> bool:
 
             def call(*args: object, **kwargs: object) -> object:
                 nonlocal left
-                left -= name != "tried" or args[2] in WRITES
+                left -= args[2] in WRITES if name == "tried" else "loopctl-git-" not in str(args[0])
                 if left == 0:
                     os._exit(9)
                 return real(*args, **kwargs)
@@ -458,6 +533,7 @@ def killed_at(step: int, work: Callable[[], object]) -> bool:
         from loopctl.adapters.worktrees_git import Git
 
         counted(Git, "tried")
+        counted(Git, "make")
         counted(os, "rename")
         counted(Path, "rename")
         counted(Path, "replace")
@@ -474,7 +550,7 @@ def test_a_preparation_that_is_cut_off_anywhere_is_finished_by_the_next(box: Scr
         assert box.git(path, "status", "--porcelain", "--branch") == f"## {BRANCH}"
         assert box.inside() == {REF.slug}
         shutil.rmtree(box.root)
-    assert step == 9
+    assert step == 10
 
 
 def test_a_removal_that_is_cut_off_anywhere_loses_nothing(box: Scratch) -> None:
