@@ -116,14 +116,10 @@ def _why(error: OSError | ValueError) -> str:
 
 def state_of(tree: Tree, git: Git, shown: str) -> Workspace:
     """What a worktree of ours shows; `shown` is the path that it is known by. Raises GitError."""
-    status = git.run(
-        tree.place,
-        *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames"),
-        *("--ignore-submodules=none", "--no-ahead-behind"),
-    ).text
-    rows = [row for row in status.split("\0") if row]
-    head = dict(row[2:].split(" ", 1) for row in rows if row.startswith("# branch."))
-    changed = [_path(row) for row in rows if not row.startswith("#")]
+    rows = _status(tree, git)
+    head = dict(_shown(row[2:]).split(" ", 1) for row in rows if row.startswith(b"# branch."))
+    changed = [_shown(_path(row)) for row in rows if not row.startswith(b"#")]
+    hidden = [f"{_shown(name)} (hidden from git status)" for name in _hidden(tree, git)]
     unborn = head.get("branch.oid") == _UNBORN
     unpushed = "0" if unborn else git.text(tree.place, "rev-list", "--count", "HEAD", "--not", "--remotes")
     name = head.get("branch.head", _DETACHED)
@@ -132,15 +128,38 @@ def state_of(tree: Tree, git: Git, shown: str) -> Workspace:
         exists=True,
         ours=True,
         branch="" if name == _DETACHED else name,
-        uncommitted=(*changed, *_hidden(tree, git), *_halfway(tree)),
+        uncommitted=(*changed, *hidden, *_halfway(tree)),
         unpushed=_number(unpushed),
         stashed=sum(stash.branch == name for stash in stashes(tree.clone, git)),
     )
 
 
-def _path(row: str) -> str:
-    fields = {"1": 8, "2": 9, "u": 10}.get(row[0], 1)
-    return row.split(" ", fields)[-1]
+def changed_files(tree: Tree, git: Git) -> list[bytes]:
+    """The names of all files with work in them, those that are gone too. Raises GitError."""
+    return [*(_path(row) for row in _status(tree, git) if not row.startswith(b"#")), *_hidden(tree, git)]
+
+
+def is_staged_apart(tree: Tree, git: Git) -> bool:
+    """Whether a file was changed again after it was staged: what is staged is then neither in HEAD nor in a file. Raises GitError."""
+    return any(row.startswith(b"1 ") and b"." not in row[2:4] for row in _status(tree, git))
+
+
+def _status(tree: Tree, git: Git) -> list[bytes]:
+    status = git.run(
+        tree.place,
+        *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames"),
+        *("--ignore-submodules=none", "--no-ahead-behind"),
+    )
+    return [row for row in status.stdout.split(b"\0") if row]
+
+
+def _shown(name: bytes) -> str:
+    return name.decode("utf-8", "replace")
+
+
+def _path(row: bytes) -> bytes:
+    fields = {b"1": 8, b"2": 9, b"u": 10}.get(row[:1], 1)
+    return row.split(b" ", fields)[-1]
 
 
 def _number(text: str) -> int:
@@ -149,12 +168,11 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _hidden(tree: Tree, git: Git) -> list[str]:
+def _hidden(tree: Tree, git: Git) -> list[bytes]:
     """Files that `git status` was told to overlook (assume-unchanged, skip-worktree): whether they changed is not known."""
     rows = git.run(tree.place, "ls-files", "-v", "-z").stdout.split(b"\0")
     flagged = [row[2:] for row in rows if row and (row[:1].islower() or row[:1] == b"S")]
-    there = [name for name in flagged if os.path.lexists(tree.path / os.fsdecode(name))]
-    return [f"{name.decode('utf-8', 'replace')} (hidden from git status)" for name in there]
+    return [name for name in flagged if os.path.lexists(tree.path / os.fsdecode(name))]
 
 
 def _halfway(tree: Tree) -> list[str]:

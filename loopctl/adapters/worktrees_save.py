@@ -1,4 +1,7 @@
-"""Work that is about to be taken away is saved first: commits as a bundle, all else as patches. Readable by the owner only, durable."""
+"""Work that is about to be taken away is saved first: commits as a bundle, files as they lie there, changes as patches.
+
+Readable by the owner only, durable.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from loopctl.adapters.worktrees_git import CHECKOUT, Git, GitError, Place
-from loopctl.adapters.worktrees_look import Tree, stashes
+from loopctl.adapters.worktrees_look import Tree, changed_files, is_staged_apart, stashes
 from loopctl.errors import StateError
 from loopctl.model.workspaces import Workspace
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _BUNDLE = "commits.bundle"
+_FILES = "files.tar"
 _PATCH = "changes.patch"
+_STAGED = "staged.patch"
 _ABOUT = """\
 Saved by loopctl before it removed {path} (branch {branch}), at {now}.
 
 {bundle}  commits that the default branch of origin has not: in a clone, `git fetch THIS/{bundle} HEAD`, then look at FETCH_HEAD
-{patch}   uncommitted changes and untracked files on top of {head}: `git apply THIS/{patch}`
+{files}   files that were changed or untracked, byte for byte: `tar -xf THIS/{files}` where the worktree is to be
+{patch}   the same on top of {head}, deleted files too, as git would commit it (with the filters and line ends of your
+git config): `git apply THIS/{patch}`
+{staged}   what was staged on top of {head}, where its files were changed again since
 stash-N.patch   the stashes of its branch, the newest first: `git apply THIS/stash-0.patch`
 
 What is not there was not needed. Files that git ignores are not saved.
@@ -36,10 +44,20 @@ def save(tree: Tree, state: Workspace, folder: Path, name: str, now: datetime, g
             head = _head(tree, git)
             _bundle(tree, state, half, git)
             if state.uncommitted:
+                _files(tree, half, git)
                 _patch(tree, head, half, git)
+            if is_staged_apart(tree, git):
+                _write(half / _STAGED, _difference(tree.place, head or _nothing(tree.place, git), "", git))
             _stashes(tree, state, half, git)
             about = _ABOUT.format(
-                path=state.path, branch=state.branch or "none", now=now, head=head, bundle=_BUNDLE, patch=_PATCH
+                path=state.path,
+                branch=state.branch or "none",
+                now=now,
+                head=head,
+                bundle=_BUNDLE,
+                files=_FILES,
+                patch=_PATCH,
+                staged=_STAGED,
             )
             _write(half / "README.txt", about.encode("utf-8", "surrogateescape"))
     except OSError as error:
@@ -53,7 +71,9 @@ def _filled(target: Path) -> Iterator[Path]:
     import shutil
 
     half = target.with_name(f".{target.name}.new")
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not target.parent.is_dir():
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _flush(target.parent.parent.resolve())
     half.mkdir(mode=0o700)
     try:
         yield half
@@ -103,6 +123,20 @@ def _is_there(tree: Tree, ref: str, git: Git) -> bool:
     return git.tried(tree.place, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").code == 0
 
 
+def _files(tree: Tree, target: Path, git: Git) -> None:
+    """Files as they lie there: what git makes of them goes through filters, and not all of that can be undone."""
+    import tarfile
+
+    names = [os.fsdecode(name) for name in changed_files(tree, git)]
+    there = [name for name in names if os.path.lexists(tree.path / name)]
+    with os.fdopen(os.open(target / _FILES, _NEW, 0o600), "wb") as file:
+        with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT, encoding="utf-8") as archive:
+            for name in there:
+                archive.add(tree.path / name, name, recursive=False)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _patch(tree: Tree, head: str, target: Path, git: Git) -> None:
     """All that differs from HEAD, staged or not, untracked files too. A fresh index has no flags that would hide a file."""
     index = target / "index"
@@ -133,10 +167,12 @@ def _refuse_repositories(place: Place, whole: str, git: Git) -> None:
 
 
 def _difference(place: Place, old: str, new: str, git: Git) -> bytes:
+    """From a tree to another; "" is what is staged."""
     return git.run(
         place,
-        *("diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv"),
-        *("--no-color", "--src-prefix=a/", "--dst-prefix=b/", old, new),
+        *(("diff-tree", "-r") if new else ("diff-index", "--cached")),
+        *("-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv"),
+        *("--no-color", "--src-prefix=a/", "--dst-prefix=b/", old, *([new] if new else [])),
         timeout=CHECKOUT,
     ).stdout
 

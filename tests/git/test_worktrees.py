@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from loopctl.adapters import worktrees as adapter
+from loopctl.adapters import worktrees_save as saving
 from loopctl.adapters.worktrees_look import state_of
 from loopctl.adapters.worktrees_none import NoWorkspaces
 from loopctl.errors import StateError
@@ -418,7 +419,9 @@ def test_forced_it_saves_all_of_it_first(box: Scratch) -> None:
     (path / "c.txt").write_text("hidden\n")
     saved = Path(box.remove(path, force=True).saved)
     assert not path.exists()
-    assert {file.name for file in saved.iterdir()} == {"README.txt", "commits.bundle", "changes.patch", "stash-0.patch"}
+    assert sorted(file.name for file in saved.iterdir()) == [
+        *("README.txt", "changes.patch", "commits.bundle", "files.tar", "stash-0.patch")
+    ]
     assert {stat.S_IMODE(file.stat().st_mode) for file in saved.iterdir()} == {0o600}
     assert stat.S_IMODE(saved.stat().st_mode) == 0o700
     # All of it comes back, in a clone that has never seen any of it.
@@ -440,6 +443,49 @@ def test_forced_it_saves_all_of_it_first(box: Scratch) -> None:
     assert (back / "u.txt").read_text() == "stashed and untracked\n"
     # And the clone keeps commits and stashes.
     assert box.git(box.clone, "rev-parse", f"refs/heads/{BRANCH}") == commit
+
+
+def test_saved_files_come_back_byte_for_byte_whatever_git_makes_of_them(
+    box: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"core.autocrlf": "input", "filter.strip.clean": "sed -e s/OUTPUT.*//"}.items():
+        git(box.folder, "config", "--global", name, value)
+    attributes = box.folder / ".config" / "git" / "attributes"
+    attributes.parent.mkdir(parents=True)
+    attributes.write_text("*.ipynb filter=strip\n")
+    path = box.prepare()
+    files = {
+        b"a.txt": b"one\r\nanother\r\nlast\n",
+        b"dos.bat": b"echo 1\r\n",
+        b"n.ipynb": b"code\nOUTPUT of a week\n",
+        b"deep/\xff": b"x",
+    }
+    (path / "deep").mkdir()
+    for name, content in files.items():
+        (path / os.fsdecode(name)).write_bytes(content)
+    (path / "run").symlink_to("dos.bat")
+    (path / "dos.bat").chmod(0o755)
+    flushed: list[Path] = []
+    monkeypatch.setattr(saving, "_flush", flushed.append)
+    saved = Path(box.remove(path, force=True).saved)
+    # The folder was new too.
+    assert flushed.count(box.saved.parent) == 1
+    back = box.folder / "back"
+    box.git(box.folder, "clone", "-q", str(box.origin), str(back))
+    subprocess.run(["tar", "-xf", str(saved / "files.tar")], cwd=back, check=True)
+    assert {name: (back / os.fsdecode(name)).read_bytes() for name in files} == files
+    assert (back / "run").readlink() == Path("dos.bat")
+    assert os.access(back / "dos.bat", os.X_OK)
+
+
+def test_what_was_staged_and_is_in_no_file_any_more_is_saved(box: Scratch) -> None:
+    path = box.prepare()
+    (path / "a.txt").write_text("staged\n")
+    box.git(path, "add", "a.txt")
+    (path / "a.txt").unlink()
+    saved = Path(box.remove(path, force=True).saved)
+    box.git(box.folder / "seed", "apply", str(saved / "staged.patch"))
+    assert (box.folder / "seed" / "a.txt").read_text() == "staged\n"
 
 
 def test_a_repository_within_cannot_be_saved_so_it_stays(box: Scratch) -> None:
