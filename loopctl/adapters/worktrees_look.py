@@ -18,6 +18,7 @@ from loopctl.model.workspaces import Workspace
 _POINTER = "gitdir: "
 _LONGEST_POINTER = 8192
 _STASH = re.compile(r"(?:WIP on|On) (\([^)]*\)|[^:]+):")
+_COMMIT = re.compile("[0-9a-f]{40,64}")
 _DETACHED = "(detached)"
 _UNBORN = "(initial)"
 #: What a git command that was left half-way leaves in a worktree's part of the clone.
@@ -128,7 +129,7 @@ def state_of(tree: Tree, git: Git, shown: str) -> Workspace:
         exists=True,
         ours=True,
         branch="" if name == _DETACHED else name,
-        uncommitted=(*changed, *hidden, *_halfway(tree)),
+        uncommitted=(*changed, *hidden, *_halfway(tree), *_submodules(tree, git)),
         unpushed=_number(unpushed),
         stashed=sum(stash.branch == name for stash in stashes(tree.clone, git)),
     )
@@ -177,6 +178,33 @@ def _hidden(tree: Tree, git: Git) -> list[bytes]:
 
 def _halfway(tree: Tree) -> list[str]:
     return sorted({f"({what} is under way)" for file, what in _HALFWAY.items() if (tree.admin / file).exists()})
+
+
+def _submodules(tree: Tree, git: Git) -> list[str]:
+    """Repositories of submodules, which go with the worktree, that have commits or stashes of their own."""
+    inside = git.run(tree.place, "ls-files", "-s", "-z").stdout.split(b"\0")
+    links = [os.fsdecode(row.partition(b"\t")[2]) for row in inside if row.startswith(b"160000 ")]
+    folders = [tree.path / name / ".git" for name in links] + [
+        Path(folder) for folder, names, _ in os.walk(tree.admin / "modules") if "objects" in names
+    ]
+    found = [folder for folder in folders if (folder / "HEAD").is_file() and not folder.is_symlink()]
+    return [
+        f"({_shown(os.fsencode(_module(tree, folder)))} has commits of its own)"
+        for folder in found
+        if _beyond(folder, git)
+    ]
+
+
+def _module(tree: Tree, folder: Path) -> str:
+    name = folder.relative_to(tree.admin if folder.is_relative_to(tree.admin) else tree.path)
+    return f"submodule {name.as_posix().removeprefix('modules/').removesuffix('/.git')}"
+
+
+def _beyond(repository: Path, git: Git) -> bool:
+    """Whether a repository has a commit that no remote branch has."""
+    head = _text(repository / "HEAD").strip()
+    tips = ["--all", *([head] if _COMMIT.fullmatch(head) else [])]
+    return git.text(Place(repository), "rev-list", "--count", *tips, "--not", "--remotes") != "0"
 
 
 def stashes(clone: Path, git: Git) -> list[Stash]:

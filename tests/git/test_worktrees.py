@@ -502,6 +502,27 @@ def test_a_repository_within_cannot_be_saved_so_it_stays(box: Scratch) -> None:
     assert not box.saved.exists() or list(box.saved.iterdir()) == []
 
 
+@pytest.mark.parametrize("at", ["module", "inside"])
+def test_commits_of_a_submodule_are_work_on_whatever_branch_they_are(box: Scratch, at: str) -> None:
+    other = make_origin(box.folder / "other")
+    allowed = ("-c", "protocol.file.allow=always")
+    path = box.prepare()
+    box.git(path, *allowed, "submodule", "--quiet", "add", str(other), "lib")
+    if at == "inside":
+        shutil.rmtree(path / "lib")
+        box.git(path, "clone", "-q", str(other), "lib")
+    box.git(path, "commit", "-qam", "a submodule")
+    box.git(path, "push", "-q", "origin", "HEAD")
+    assert not box.look(path).has_work
+    box.git(path / "lib", "checkout", "-q", "-b", "aside")
+    box.commit(path / "lib")
+    box.git(path / "lib", "checkout", "-q", "trunk")
+    assert box.look(path).uncommitted == ("(submodule lib has commits of its own)",)
+    assert box.remove(path).has_work
+    assert box.remove(path, force=True).problem
+    assert path.exists()
+
+
 def test_what_cannot_be_saved_stays(box: Scratch) -> None:
     path = box.prepare()
     (path / "new").write_text("precious\n")
