@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from loopctl.model.foreign_json import parse_json
 
 _STATUS = re.compile(rb"HTTP/[\d.]+ (\d{3}) ?([^\r\n]*)\r?\n")
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
@@ -247,6 +248,6 @@ def _limited(reason: str) -> str:
 def json_of(body: bytes) -> object:
     """The document, None when it is no JSON."""
     try:
-        return json.loads(body)
+        return parse_json(body)
     except (ValueError, RecursionError):
         return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import errno
 import os
 import re
+import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ from typing import Any
 
 from loopctl.adapters.journal import KEPT, rotated
 from loopctl.errors import StateError, UsageError
+from loopctl.model.foreign_json import parse_json
 
 _POLL_SECONDS = 0.2
 _SPAN = re.compile(r"(\d{1,9})\s*(s|m|h|d|w)")
@@ -107,8 +109,12 @@ class _File:
     """Whole lines of one file that grows. Half a line at its end is left for later."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
+        # A pipe that nobody writes to would be waited for without end.
+        self._file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
         self._rest = b""
+        if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            self._file.close()
+            raise OSError(errno.EINVAL, "it is no regular file")
 
     def lines(self) -> Iterator[bytes]:
         if os.fstat(self._file.fileno()).st_size < self._file.tell():
@@ -190,7 +196,7 @@ class _Tail:
 def _event(line: bytes) -> Event | None:
     """The event of one line, or None when it is none."""
     try:
-        event = json.loads(line)
+        event = parse_json(line)
         sound = isinstance(event["event"], str) and datetime.fromisoformat(event["ts"]).tzinfo is not None
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return None

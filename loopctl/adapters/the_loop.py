@@ -7,7 +7,6 @@ The folder is somebody else's: nothing in it is changed, and no link in it is fo
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import stat
@@ -16,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from loopctl.errors import StateError
+from loopctl.model.foreign_json import parse_json
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.sessions import STATUSES, TMUX_RUNNER
 from loopctl.model.text import cut
@@ -88,7 +88,7 @@ def _read_file(folder: int, place: Path, name: str) -> Iterator[LoopRecord | Not
         yield None
         return
     try:
-        data = json.loads(_text(folder, name))
+        data = parse_json(_text(folder, name))
     except OSError as error:
         yield NotRead(path, "is a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error))
         return

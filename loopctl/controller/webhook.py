@@ -24,6 +24,7 @@ from loopctl.controller.routing import Routed, route, told
 from loopctl.controller.status import STALLED, Snapshot, age, health
 from loopctl.controller.trust import item_to_json
 from loopctl.model.events import INFO
+from loopctl.model.foreign_json import parse_json
 
 #: GitHub's own limit for a payload.
 MOST_BYTES = 25 << 20
@@ -165,7 +166,7 @@ def _payload(body: bytes, kind: str) -> Mapping[str, Any]:
         text = body.decode("utf-8")
         if kind != "application/json":
             text = parse_qs(text, strict_parsing=True, max_num_fields=10)["payload"][0]
-        payload = json.loads(text)
+        payload = parse_json(text)
     except (ValueError, KeyError, RecursionError):
         raise Refused(400, "the payload is no JSON") from None
     if not isinstance(payload, dict):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -78,7 +81,10 @@ def _lines(text: str) -> Sequence[str]:
 def read_bytes(path: Path, source: str, limit: int = MAX_BYTES) -> bytes:
     """The content of a file. Raises DocumentError when it cannot be read or is larger than `limit` bytes."""
     try:
-        with path.open("rb") as file:
+        # A pipe that nobody writes to would be waited for without end.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, _kind(file.fileno()))
             data = file.read(limit + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)) if isinstance(error, OSError) else "not a path"
@@ -86,6 +92,10 @@ def read_bytes(path: Path, source: str, limit: int = MAX_BYTES) -> bytes:
     if len(data) > limit:
         raise DocumentError([Problem(source, 0, 0, f"is larger than {limit >> 10:,} KiB")])
     return data
+
+
+def _kind(descriptor: int) -> str:
+    return os.strerror(errno.EISDIR) if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "is no regular file"
 
 
 def load_document(path: str | Path, *, source: str = "", times: bool = False) -> Document:

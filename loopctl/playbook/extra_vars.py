@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from loopctl.errors import UsageError
+from loopctl.model.foreign_json import parse_json
 from loopctl.playbook.document import load_document
 from loopctl.playbook.scalars import Surprise, resolve
 from loopctl.playbook.schema import did_you_mean
@@ -69,7 +69,7 @@ def _one(argument: str) -> dict[str, object]:
 
 def _json(text: str) -> dict[str, object]:
     try:
-        value = json.loads(text, parse_constant=lambda word: _wrong(f"{word} is no JSON"))
+        value = parse_json(text, parse_constant=lambda word: _wrong(f"{word} is no JSON"))
     except (ValueError, RecursionError) as error:
         _wrong(f"no valid JSON: {error}")
     return value if isinstance(value, dict) else _wrong("the JSON is no object")

@@ -355,3 +355,10 @@ def test_a_status_line_is_not_repeated_at_length() -> None:
     failure = reply("999 " + "9" * 3000, {}, code=1)
     assert isinstance(failure, Failure)
     assert len(failure.reason) < 250
+
+
+def test_half_a_character_in_an_answer_can_be_stored() -> None:
+    body = rb'{"data": {"id": "I\ud800", "\uDFFF": [["\ud83e\udd80 \\ud800"]]}}'
+    answer = read_reply(Http(200, "OK", {}, body), 0, "", "github.com")
+    assert isinstance(answer, Answer)
+    assert answer.data == {"id": "I\ufffd", "\ufffd": [["\U0001f980 \\ud800"]]}
