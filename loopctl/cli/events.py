@@ -30,7 +30,6 @@ def events(
     form: str,
 ) -> None:
     """Show what happened: one line an event, the newest last."""
-    import json
     import sys
     from datetime import UTC, datetime
     from fnmatch import fnmatchcase
@@ -38,7 +37,7 @@ def events(
     from loopctl.cli.wiring import Setup, read_events
     from loopctl.model.events import EVENT_TYPES
     from loopctl.render.events import event_text
-    from loopctl.render.json import json_text
+    from loopctl.render.json import json_line, json_text
     from loopctl.render.view import View
 
     if list_types:
@@ -53,4 +52,4 @@ def events(
     view = View(now=datetime.now(UTC), color=wants_color(sys.stdout))
     ref = str(parse_ref(item)) if item else ""
     for event in read_events(setup.config, types, ref, since, limit, follow=follow):
-        out(json.dumps(event, ensure_ascii=False) + "\n" if form == "json" else event_text(event, view))
+        out(json_line(event) + "\n" if form == "json" else event_text(event, view))

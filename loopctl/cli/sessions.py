@@ -121,7 +121,7 @@ def log(ref: str, config: str | None) -> None:
     record = pick(_records(setup), ref)
     saved = setup.world.transcripts.load(record) if record.status == CLOSED_STATUS else b""
     if saved:
-        out(saved.decode(errors="replace"))
+        out(_transcript(saved))
         return
     sighting = _sighting(find(observe(setup.world), record.id)[1])
     if sighting.pane is None or sighting.server is None:
@@ -130,7 +130,17 @@ def log(ref: str, config: str | None) -> None:
     captured = setup.world.terminals.capture(record.socket, sighting.server, [sighting.pane])[sighting.pane.pane_id]
     if isinstance(captured, Unknown):
         raise LoopctlError(captured.reason)
-    out(captured.value.decode(errors="replace"))
+    out(_transcript(captured.value))
+
+
+def _transcript(content: bytes) -> str:
+    """As it is; what an agent printed is no command for the runner of a pipeline."""
+    import os
+
+    from loopctl.render.clean import inert
+
+    text = content.decode(errors="replace")
+    return inert(text) if os.environ.get("GITHUB_ACTIONS") == "true" else text
 
 
 @sessions.command(short_help="Attach this terminal; a closed one read-only.")

@@ -12,6 +12,7 @@ from loopctl.controller.status import stamp
 from loopctl.model.events import ERROR, INFO, WARNING
 from loopctl.model.secrets import mask_value
 from loopctl.render.clean import shown
+from loopctl.render.json import json_line
 
 __all__ = ["ERROR", "INFO", "WARNING", "Log"]
 
@@ -29,7 +30,7 @@ class Log:
         given = {name: value for name, value in fields.items() if value is not None}
         if self.as_json:
             line = {"ts": stamp(self.now()), "level": level, "message": message, **given}
-            self.write(json.dumps({name: mask_value(value, name) for name, value in line.items()}, default=str))
+            self.write(json_line({name: mask_value(value, name) for name, value in line.items()}))
             return
         words = " ".join(f"{name}={_word(value)}" for name, value in given.items())
         mark = {WARNING: "warning: ", ERROR: "error: "}.get(level, "")

@@ -8,9 +8,10 @@ from loopctl.model.plain import plain
 from loopctl.model.secrets import mask
 from loopctl.model.text import cut
 
-__all__ = ["clean", "cut", "encodable", "mask", "shown"]
+__all__ = ["clean", "cut", "encodable", "inert", "mask", "shown"]
 
 _SPACES = re.compile(r"\s+")
+_COMMAND = re.compile(r"(\A|[\r\n])(\s*):(?=:)")
 
 
 def clean(text: str, width: int = 0) -> str:
@@ -21,6 +22,12 @@ def clean(text: str, width: int = 0) -> str:
     """
     line = _SPACES.sub(" ", plain(text))
     return cut(line.replace("##[", "# #[").strip(), width)
+
+
+def inert(text: str) -> str:
+    """The text, all else as it is, with no command for the GitHub Actions runner in it: neither `##[name]` nor, at the beginning of a
+    line, `::name::`."""
+    return _COMMAND.sub(r"\1\2: ", text.replace("##[", "# #["))
 
 
 def shown(text: str, width: int = 0) -> str:

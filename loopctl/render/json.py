@@ -11,7 +11,17 @@ from loopctl.render.view import View
 
 def json_text(data: object) -> str:
     """Any JSON value, indented, as `--format json` prints it."""
-    return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
+    return _harmless(json.dumps(data, indent=2, ensure_ascii=True)) + "\n"
+
+
+def json_line(data: object) -> str:
+    """Any JSON value on one line, without its end; what JSON does not know is printed as text."""
+    return _harmless(json.dumps(data, ensure_ascii=True, default=str))
+
+
+def _harmless(text: str) -> str:
+    """The GitHub Actions runner takes `##[name]` for a command anywhere in a line. In JSON it stands in strings only."""
+    return text.replace("##[", r"##\u005b")
 
 
 def plan_json(plan: Plan, view: View) -> str:

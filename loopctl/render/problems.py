@@ -39,7 +39,8 @@ def _block(problem: Problem, color: bool) -> str:
     lines = [f"{bold}{shown(problem.where)}:{reset} {shown(problem.message)}"]
     if problem.text.strip() and problem.column:
         text, caret = _excerpt(problem.text, problem.column)
-        lines += [f"    {text}", f"    {' ' * caret}{red}^{reset}"]
+        # A runner of GitHub Actions takes `::name::` for a command where only blanks stand before it.
+        lines += [f"    | {text}", f"    | {' ' * caret}{red}^{reset}"]
     if problem.hint:
         lines.append(f"    {cyan}hint:{reset} {shown(problem.hint)}")
     return "\n".join(lines)
@@ -62,7 +63,8 @@ def _clean(text: str) -> str:
     text = text.replace("\t", _TAB)
     if not (text.isascii() and text.isprintable()):
         text = "".join("?" if unicodedata.category(c) in _UNSEEN else c for c in text)
-    return mask(text)
+    # As many columns, and no command for a runner of GitHub Actions.
+    return mask(text.replace("##[", "# ["))
 
 
 def _columns(text: str) -> int:

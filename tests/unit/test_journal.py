@@ -14,9 +14,11 @@ import pytest
 
 from loopctl.adapters.journal import EventLog, NullJournal
 from loopctl.adapters.journal_reader import EventFilter, EventReader, parse_since, read_events
-from loopctl.errors import StateError, UsageError
+from loopctl.cli.main import cli
+from loopctl.errors import LoopctlError, StateError, UsageError
 from loopctl.model.processes import ProcessId
 from loopctl.model.refs import WorkItemRef
+from loopctl.playbook.document import load_document
 from tests.support import ROOT
 
 NOW = datetime(2026, 7, 25, 10, 0, 0, 123456, tzinfo=UTC)
@@ -268,6 +270,25 @@ def test_empty_lines_do_not_count(some: Path) -> None:
     reader = read_events(some)
     assert numbers(reader) == [1, 2, 3, 4, 5]
     assert reader.malformed == 0
+
+
+def test_events_are_printed_as_harmless_ascii(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(json.dumps({"state": {"root": str(tmp_path)}}))
+    event = {"event": "webhook.rejected", "ts": "2026-01-01T00:00:00+00:00", "name": "\x9b31m ##[add-mask]x \u202e"}
+    (tmp_path / "events.jsonl").write_bytes(json.dumps(event).encode()[:-1] + rb', "half": "\udc9b"}' + b"\n")
+    cli.main(["events", "-c", str(config), "--format", "json"], standalone_mode=False)
+    (line,) = capsysbinary.readouterr().out.splitlines()
+    assert json.loads(line) == event | {"half": "\ufffd"}
+    assert line.isascii()
+    assert b"##[" not in line
+
+
+@pytest.mark.parametrize("read", [lambda path: numbers(read_events(path)), load_document])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(LoopctlError, match="no regular file"):
+        read(tmp_path / "pipe")
 
 
 def test_a_last_line_that_is_still_being_written_is_left(some: Path) -> None:

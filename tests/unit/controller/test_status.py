@@ -190,10 +190,11 @@ def lines(as_json: bool) -> tuple[Log, io.StringIO]:
 def test_a_log_for_programs() -> None:
     log, out = lines(as_json=True)
     log(INFO, "looked", seen=3, error=None, refs=["a"])
-    log(ERROR, "x", token="ghp_" + "a" * 36)
+    log(ERROR, "x ##[error]", token="ghp_" + "a" * 36)
     first, second = out.getvalue().splitlines()
     assert json.loads(first) == {"ts": stamp(NOW), "level": "info", "message": "looked", "seen": 3, "refs": ["a"]}
     assert "ghp_a" not in second
+    assert "##[" not in second
     json.loads(second)
 
 

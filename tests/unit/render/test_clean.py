@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopctl.model.secrets import mask, mask_argv, mask_value
-from loopctl.render.clean import clean, cut, encodable, shown
+from loopctl.render.clean import clean, cut, encodable, inert, shown
 from tests.unit.render.samples import HOSTILE
 
 GHP = "ghp_" + "a1B2" * 9
@@ -132,3 +132,8 @@ def test_mask_value_looks_at_names_and_goes_down() -> None:
 def test_encodable_text_can_be_printed_anywhere(encoding: str | None) -> None:
     encodable(clean(HOSTILE), encoding).encode(encoding or "ascii")
     assert encodable("caf\u00e9 \U0001f980", "ascii") == "caf? ?"
+
+
+@pytest.mark.parametrize("start", ["", "a\n", "a\r", "a\n \t\n"])
+def test_a_transcript_has_no_command_for_a_ci_runner(start: str) -> None:
+    assert inert(f"{start} ::add-mask::x ::y::\t\x1b[m##[error]") == f"{start} : :add-mask::x ::y::\t\x1b[m# #[error]"

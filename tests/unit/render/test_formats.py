@@ -12,6 +12,7 @@ from loopctl.model.encode import outcome_to_dict, plan_from_dict, plan_to_dict
 from loopctl.model.plan import Held
 from loopctl.model.rules import Position
 from loopctl.render import RENDERERS, View
+from loopctl.render.json import json_line, json_text
 from loopctl.render.markdown import escape
 from tests.unit.render.samples import (
     HOSTILE,
@@ -59,6 +60,16 @@ def test_json_is_the_dictionary_in_ascii() -> None:
     assert json.loads(text) == plan_to_dict(hostile_plan())
     assert plan_from_dict(json.loads(JSON.plan(rich_plan(), View()))) == rich_plan()
     assert json.loads(JSON.outcome(outcome(), View())) == outcome_to_dict(outcome())
+
+
+def test_no_json_has_a_command_for_a_ci_runner_in_it() -> None:
+    told = {"##[add-mask]x": "::stop-commands::x\n##[error]y \ud800 \x9b \u202e"}
+    for text in (json_text(told), json_line(told)):
+        assert json.loads(text) == told
+        assert text.isascii()
+        assert "##[" not in text
+        assert not any(line.lstrip().startswith("::") for line in text.splitlines())
+    assert json_line({"at": Position("f", 1, 2)}).count("\n") == 0
 
 
 def test_a_plan_in_markdown() -> None:

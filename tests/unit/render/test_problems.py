@@ -15,7 +15,8 @@ from loopctl.render.problems import problems_text
 def test_the_place_the_line_a_caret_and_a_hint() -> None:
     problem = Problem("book.yml", 7, 5, "unknown key 'ensrue'", "did you mean 'ensure'?", "    ensrue:")
     assert problems_text([problem, Problem("b.yml", 0, 0, "is empty")]) == (
-        "book.yml:7:5: unknown key 'ensrue'\n        ensrue:\n        ^\n    hint: did you mean 'ensure'?\nb.yml: is empty"
+        "book.yml:7:5: unknown key 'ensrue'\n    |     ensrue:\n    |     ^\n"
+        "    hint: did you mean 'ensure'?\nb.yml: is empty"
     )
 
 
@@ -41,6 +42,12 @@ def test_the_caret_stands_below_its_character(line: str, column: int) -> None:
     assert len(caret) - 1 == wide
     assert len(shown) <= 110
     assert "\x1b" not in shown and "\u202e" not in shown
+
+
+def test_no_line_of_a_document_is_a_command_for_a_ci_runner() -> None:
+    text = problems_text([Problem("f", 1, 1, "m", "", "  ::add-mask::x ##[add-mask]y")])
+    assert not any(line.lstrip().startswith("::") for line in text.splitlines())
+    assert "##[" not in text
 
 
 def test_colour_only_when_asked_for() -> None:
