@@ -178,4 +178,5 @@ class GitHub:
         return first
 
     def _note(self, what: str, items: int, tally: Tally) -> None:
-        self._questions.append(Question(PROVIDER, what, tally.calls, items, tally.remaining, tally.points))
+        if tally.calls:
+            self._questions.append(Question(PROVIDER, what, tally.calls, items, tally.remaining, tally.points))

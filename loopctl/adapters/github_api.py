@@ -115,9 +115,9 @@ class GitHubApi:
     def _run(self, args: list[str], stdin: bytes | None, tally: Tally) -> tuple[Http, int, str] | Failure:
         # The host is said on each call, since gh would fall back to another.
         argv = [self.gh, "api", "--hostname", self.host, "--include", *args]
-        tally.calls += 1
         try:
             done = shell.run(argv, stdin=stdin, env=self._env, timeout=self.timeout)
+            tally.calls += 1
         except StateError as error:
             return Failure(f"GitHub: {error.message}. {error.hint}".strip(), stop=True)
         if done.timed_out:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from loopctl.adapters.github_reply import Failure, clean, login_remedy
+from loopctl.adapters.github_reply import Failure, advised, clean, login_remedy
 from loopctl.adapters.shell import clean_env
 from loopctl.model.secrets import is_secret_name
+from loopctl.model.text import cut
 
 #: The oldest gh that is known to do; Debian 12 has 2.23.
 OLDEST = (2, 20, 0)
@@ -40,6 +41,11 @@ _FIXED: Mapping[str, str] = {
     "GH_TELEMETRY": "false",
 }
 _VERSION = re.compile(r"gh version (\d+)\.(\d+)\.(\d+)")
+
+#: What was asked for, which is known.
+_REQUEST = re.compile(r'\A(?:Post|Get) "[^"]*": ')
+#: So much of what gh says is kept before a remedy: a plan cuts long reasons at their end.
+_SAID = 90
 
 #: What gh says -> what to do about it; the first that is found counts.
 _REMEDIES = (
@@ -78,12 +84,14 @@ def version_of(text: str) -> tuple[int, int, int] | None:
 def gh_failure(code: int, stderr: str, host: str) -> Failure:
     """Why a gh that showed no HTTP response showed none."""
     if code == NOT_LOGGED_IN:
-        return Failure(f"gh is not logged in to {host}: {login_remedy(host)}", stop=True)
-    said = clean(stderr)
+        remedy = login_remedy(host)
+        return Failure(advised(f"gh is not logged in to {host}", remedy), remedy=remedy, stop=True)
+    said = _REQUEST.sub("", clean(stderr))
     for pattern, remedy in _REMEDIES:
         if re.search(pattern, said, re.IGNORECASE):
             oldest = ".".join(map(str, OLDEST[:2]))
-            return Failure(f"GitHub: {said}: {remedy.format(host=host, oldest=oldest)}", stop=True)
+            remedy = remedy.format(host=host, oldest=oldest)
+            return Failure(advised(f"GitHub: {cut(said, _SAID)}", remedy), remedy=remedy, stop=True)
     if code < 0:
         return Failure(f"GitHub: gh was ended by signal {-code}", stop=True)
     return Failure(f"GitHub: {said or 'gh printed no answer'}")

@@ -24,8 +24,8 @@ def health(api: GitHubApi, repos: Sequence[str]) -> Iterator[Finding]:
     query, aliases = github_query.health_query(repos)
     answer = api.graphql(query, Tally())
     if isinstance(answer, Failure):
-        said, _, remedy = answer.reason.removeprefix("GitHub: ").partition(": ")
-        yield Finding(api.host, FAIL, said, remedy or "run gh auth status")
+        said = answer.reason.removeprefix("GitHub: ").removesuffix(f": {answer.remedy}")
+        yield Finding(api.host, FAIL, said, answer.remedy or "run gh auth status")
         return
     yield _account(api, answer)
     for name, alias in aliases:

@@ -32,7 +32,7 @@ class Failure:
 
     `stop` says that asking on would fail as well (or do harm), `limited` that a rate limit was met, `transient` that the
     same call may well succeed soon, `old_server` that the server does not know a part of the query, `refused` that what was
-    asked for was certainly not done. `retry_after` is in seconds, `reset_at` in seconds since the epoch, where the answer names them.
+    asked for was certainly not done. `remedy` is what the reason advises at its end, "" for nothing. `retry_after` is in seconds, `reset_at` in seconds since the epoch, where the answer names them.
     """
 
     reason: str
@@ -41,6 +41,7 @@ class Failure:
     limited: bool = False
     old_server: bool = False
     refused: bool = False
+    remedy: str = ""
     retry_after: int | None = None
     reset_at: int | None = None
 
@@ -126,12 +127,19 @@ def http_failure(http: Http, host: str) -> Failure:
             reset_at=_seconds(http, "x-ratelimit-reset") if spent else None,
         )
     transient = http.status in (500, 502, 503, 504)
+    remedy = _remedy(http, message, host)
     return Failure(
-        reason + _remedy(http, message, host),
+        advised(reason, remedy),
+        remedy=remedy,
         stop=http.status in (401, 403),
         transient=transient,
         refused=400 <= http.status < 500 and http.status != 408,
     )
+
+
+def advised(reason: str, remedy: str) -> str:
+    """A reason and what to do about it."""
+    return f"{reason}: {remedy}" if remedy else reason
 
 
 def login_remedy(host: str) -> str:
@@ -154,15 +162,15 @@ def sso_remedy(host: str) -> str:
 def _remedy(http: Http, message: str, host: str) -> str:
     sso = re.search(r"url=(\S+)", http.headers.get("x-github-sso", ""))
     if http.status == 403 and sso:
-        return f": authorise the token for single sign-on at {clean(sso[1])}"
+        return f"authorise the token for single sign-on at {clean(sso[1])}"
     if http.status == 403 and "SAML" in message:
-        return f": {sso_remedy(host)}"
+        return sso_remedy(host)
     if http.status == 401:
-        return f": {login_remedy(host)}"
+        return login_remedy(host)
     if http.status == 403 and "not accessible by" in message:
-        return ": give the token read access to issues and pull requests of these repositories"
+        return "give the token read access to issues and pull requests of these repositories"
     needed, has = (_scopes(http, name) for name in ("x-accepted-oauth-scopes", "x-oauth-scopes"))
-    return f": {scopes_remedy(host)}" if http.status == 403 and needed and not needed & has else ""
+    return scopes_remedy(host) if http.status == 403 and needed and not needed & has else ""
 
 
 def _scopes(http: Http, name: str) -> set[str]:

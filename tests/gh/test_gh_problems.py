@@ -17,6 +17,7 @@ from loopctl.adapters.github_health import health
 from loopctl.model.facts import Known, Unknown
 from loopctl.model.health import FAIL, GOOD, WARN
 from loopctl.model.refs import WorkItemRef
+from loopctl.render.clean import shown
 from tests.fake_github import FakeGitHub, faults
 
 pytestmark = pytest.mark.gh
@@ -119,6 +120,24 @@ def test_what_a_notice_hides_is_found() -> None:
     failure = gh_failure(1, "A new release of gh is available: 1 -> 2\n\nerror connecting to ghe.corp\n", "ghe.corp")
     assert failure.reason.startswith("GitHub: error connecting to ghe.corp: check the network")
     assert failure.stop
+
+
+def test_a_remedy_is_told_apart_and_outlives_the_cut_of_a_plan(tmp_path: Path) -> None:
+    said = 'Post "https://api.github.com/graphql": proxyconnect tcp: dial tcp 127.0.0.1:1: ' + "connect: refused " * 9
+    script = tmp_path / "gh"
+    script.write_text(f"#!/bin/sh\n[ $1 = api ] || exec echo 'gh version 2.50.0'\necho '{said}' >&2\nexit 1\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    _, finding = health(GitHubApi("github.com", os.environ, str(script)), ["octo/app"])
+    assert finding.text.startswith("proxyconnect tcp: dial tcp")
+    assert finding.remedy == "check the proxy in HTTPS_PROXY, and NO_PROXY"
+    assert shown(gh_failure(1, said, "github.com").reason, 200).endswith(f": {finding.remedy}")
+
+
+def test_what_was_not_asked_is_not_said_to_have_been(tmp_path: Path) -> None:
+    provider = GitHub(GitHubApi("github.com", os.environ, str(tmp_path / "gone")), ["octo/app"])
+    ref = WorkItemRef.parse("github:octo/app#1")
+    assert isinstance(provider.get([ref])[ref], Unknown)
+    assert provider.asked() == ()
 
 
 @pytest.mark.parametrize(
