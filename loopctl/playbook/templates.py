@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from loopctl.errors import DocumentError, Problem
 from loopctl.playbook.document import Document, Path_, problem_at, shown
 from loopctl.playbook.schema import did_you_mean
+from loopctl.playbook.template_words import in_words, known_fields, strange_fields
 
 if TYPE_CHECKING:
     from jinja2 import Template, nodes
@@ -99,7 +100,9 @@ def compile_when(document: Document, path: Path_, variables: Mapping[str, object
     if is_template(source):
         hint = "write the expression without {{ }}"
         raise DocumentError([document.problem(path, f"{path[-1]} is an expression, not a template", hint)])
-    names, _ = _parsed(document, path, "{{ (" + source + ") }}", frozenset(variables) | FACTS)
+    # Once as it is written, for what is said of it; the brackets keep `a }} b {{ c` from being several.
+    _guarded(document, path, lambda: _checked("{{ " + source + " }}"))
+    names, _ = _parsed(document, path, "{{ (" + source + ") }}", frozenset(variables), FACTS)
     value = _guarded(document, path, lambda: _native(source))
     return Compiled(document, path, lambda facts: bool(value(facts)), names, variables)
 
@@ -117,7 +120,7 @@ def compile_template(
     source = str(_at(document.value, path))
     if not is_template(source):
         return Compiled(document, path, lambda _: source, frozenset(), {})
-    names, tree = _parsed(document, path, source, frozenset(variables) | facts, markdown=markdown)
+    names, tree = _parsed(document, path, source, frozenset(variables), facts, markdown=markdown)
     box = _sandbox(markdown)
     template: Template = _guarded(document, path, lambda: box.from_string(tree))
     return Compiled(document, path, lambda facts: box.text(template, facts), names, variables)
@@ -245,16 +248,29 @@ def _checked(source: str, markdown: bool = False) -> tuple[frozenset[str], nodes
 
 
 def _parsed(
-    document: Document, path: Path_, source: str, allowed: frozenset[str], *, markdown: bool = False
+    document: Document,
+    path: Path_,
+    source: str,
+    variables: frozenset[str],
+    facts: frozenset[str] = frozenset(),
+    *,
+    markdown: bool = False,
 ) -> tuple[frozenset[str], nodes.Template]:
     """The names that a template reads and its tree. Raises DocumentError for each name that is not allowed."""
     names, tree = _guarded(document, path, lambda: _checked(source, markdown))
+    allowed = variables | facts
     unknown = sorted(names - allowed)
     if unknown:
         whole = not path
         raise DocumentError(
             [_problem(document, path, _line_of(name, tree), *_unknown(name, allowed, whole=whole)) for name in unknown]
         )
+    strange = [
+        _problem(document, path, line, f"{shown(f'{fact}.{field}')} is not defined", known_fields(fact, field))
+        for fact, field, line in strange_fields(tree, names - variables)
+    ]
+    if strange:
+        raise DocumentError(strange)
     return names, tree
 
 
@@ -285,11 +301,11 @@ def _guarded(document: Document, path: Path_, work: Callable[[], T]) -> T:
     """Do something with a template; whatever goes wrong in it becomes a problem at its place."""
     from jinja2 import TemplateError, TemplateSyntaxError
 
-    line = 1
+    line, hint = 1, ""
     try:
         return work()
     except TemplateError as error:
-        reason = error.message or type(error).__name__
+        reason, hint = in_words(error.message or type(error).__name__)
         line = error.lineno if isinstance(error, TemplateSyntaxError) else 1
         if line > 1 and path:
             reason += f" (line {line} of the text)"
@@ -297,7 +313,7 @@ def _guarded(document: Document, path: Path_, work: Callable[[], T]) -> T:
         reason = str(error)
     except (MemoryError, RecursionError, SyntaxError):
         reason = "is too deeply nested"
-    raise DocumentError([_problem(document, path, line, f"template: {reason}")])
+    raise DocumentError([_problem(document, path, line, f"template: {reason}", hint)])
 
 
 def _at(value: object, path: Path_) -> object:

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from loopctl.model.facts import REFUSED, Unknown
+from loopctl.model.fields import FIELDS
 from loopctl.model.items import OPEN
 from loopctl.model.plan import CHANGED, DELIVER, FAILED, START, Action, Held, Plan
 from loopctl.model.refs import WorkItemRef
@@ -367,6 +368,7 @@ class Words:
     def __call__(self, facts: Mapping[str, object]) -> object:
         comment = facts["comment"]
         assert isinstance(comment, dict)
+        assert comment.keys() == FIELDS["comment"]
         return f"{comment['author']} {comment['kind']} {comment['path']} {comment['url']}\ntext of {comment['body']}"
 
 

@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from loopctl.model.facts import Fact, Known, Unknown
+from loopctl.model.fields import FIELDS
 from loopctl.model.items import CLOSED, FORBIDDEN, MISSING, MOVED, OPEN, WorkItem
 from loopctl.model.observed import Observation, Subject
 from loopctl.model.refs import WorkItemRef
 from loopctl.model.rules import Ensure, ItemMatch, Match, Position, Rule, SessionMatch
 from loopctl.model.sessions import SessionRecord, SessionView
+from loopctl.planner.facts import facts_of
 from loopctl.planner.match import Verdict, matches
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -133,3 +135,9 @@ def test_when_narrows_and_is_not_evaluated_over_what_is_unknown() -> None:
     assert verdict(Match(when=Expression("", reads)), Known(ITEM)) is False
     assert verdict(Match(when=Expression(1, reads)), SILENT) == SILENT
     assert verdict(Match(when=Expression(1, frozenset({"session"}))), Known(ITEM)) is False
+
+
+def test_what_a_condition_can_read_is_what_the_playbook_was_checked_for() -> None:
+    facts = facts_of(Subject(REF, Known(ITEM), UNSEEN), Observation("desk", "r", NOW))
+    assert facts["item"].keys() == FIELDS["item"]  # type: ignore[attr-defined]
+    assert facts["session"].keys() | {"state"} == FIELDS["session"]  # type: ignore[attr-defined]

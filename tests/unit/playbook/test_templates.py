@@ -57,7 +57,7 @@ def test_a_title_from_outside_is_data() -> None:
 
 
 def test_unknown_names_are_all_found_when_the_playbook_is_loaded() -> None:
-    problems = problems_of(lambda: prompt("{{ itme.number }} {{ foo }} {{ item.x }}"))
+    problems = problems_of(lambda: prompt("{{ itme.number }} {{ foo }} {{ item.number }}"))
     assert [(p.where, p.message, p.hint) for p in problems] == [
         ("f.yml:1:1", "'foo' is not defined", "define it in vars, or give it with -e"),
         ("f.yml:1:1", "'itme' is not defined", "did you mean 'item'?"),
@@ -70,12 +70,36 @@ def test_facts_are_not_there_before_a_plan_is_made() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["item.titel == 'a'", "item.titel", "not item.titel", "session.phase", "item.labels.foo"]
+    "text", ["session.phase == 'a'", "session.phase", "not session.phase", "item.labels.foo", "item[v]", "not item[v]"]
 )
 def test_an_undefined_fact_is_an_error_and_not_false(text: str) -> None:
-    expression = condition(text)
+    expression = condition(text, {"v": "titel"})
     problems = problems_of(lambda: expression({"item": {"title": "a", "labels": []}}))
     assert [p.where for p in problems] == ["f.yml:1:1"]
+    assert " object" not in problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("item.tittle", "'item.tittle' is not defined", "did you mean 'title'?"),
+        ("item['tittle']", "'item.tittle' is not defined", "did you mean 'title'?"),
+        ("session.fase == 'lost'", "'session.fase' is not defined", "did you mean 'phase'?"),
+        ("item.number = 3", "template: '=' has no place here", "== compares"),
+        ("item.number == 3)", "template: unexpected ')'", ""),
+        ("(item.number", "template: ')' is missing", ""),
+        ("item.number ==", "template: it breaks off", ""),
+        ("item.number ! 3", "template: unexpected char '!'", ""),
+    ],
+)
+def test_what_is_wrong_is_told_at_load_in_words_of_the_text(text: str, message: str, hint: str) -> None:
+    assert [(p.message, p.hint) for p in problems_of(lambda: condition(text))] == [(message, hint)]
+
+
+def test_what_only_looks_like_a_fact_is_no_misspelling() -> None:
+    assert prompt("{{ comment.x }}", {"comment": {"x": 1}})({}) == "1"
+    assert prompt("{% for item in [{'x': 1}] %}{{ item.x }}{% endfor %}")({}) == "1"
+    assert prompt("{{ item.get('x', 1) }}")({"item": {}}) == "1"
 
 
 def test_a_condition_is_true_or_false() -> None:
