@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loopctl.adapters.shell import Completed, clean_env, run
@@ -125,7 +125,9 @@ class Git:
         settings, tokens = ((f"remote.origin.url={origin}",), self._tokens) if origin else ((), {})
         with _view(place.clone) as view:
             env = {**self._local, **tokens, **place.env(view)}
-            return self._call((*place.args(view), *args), env, timeout, place.tree or Path("/"), settings)
+            done = self._call((*place.args(view), *args), env, timeout, place.tree or Path("/"), settings)
+        # What it complains of lies in the clone.
+        return replace(done, stderr=done.stderr.replace(str(view), str(place.clone)))
 
     def make(self, folder: Path) -> None:
         """A new bare repository. Raises GitError."""

@@ -121,7 +121,7 @@ def test_a_lock_that_was_left_behind_is_named_and_taken_away_once_it_is_old(box:
         told = box.trees.prepare(OTHER, "loop/issue-2").note
     except StateError as error:
         told = error.message
-    assert f"{name}': File exists" in told
+    assert f"'{box.clone / name}': File exists" in told
     os.utime(lock, (0, 0))
     again = box.trees.prepare(OTHER, "loop/issue-2")
     assert (again.note, lock.exists()) == ("", False)
