@@ -165,4 +165,28 @@ HOSTILE = (
         ("tests/unit/render/test_sessions.py",),
         "Who can write into the log could write to the terminal.",
     ),
+    Mutant(
+        "git reads what agents wrote into a clone's config",
+        "loopctl/adapters/worktrees_git.py",
+        '        (view / "config").write_text(_CONFIG + (_MAC if sys.platform == "darwin" else ""), "utf-8")\n',
+        '        (view / "config").symlink_to(clone / "config")\n',
+        ("tests/git/test_worktrees.py::test_what_agents_write_into_the_clone_is_neither_run_nor_believed",),
+        "The next fetch would run an agent's program, with GH_TOKEN in its environment.",
+    ),
+    Mutant(
+        "files of a worktree are saved as git would commit them only",
+        "loopctl/adapters/worktrees_save.py",
+        "                _files(tree, half, git)\n",
+        "",
+        ("tests/git/test_worktrees.py::test_saved_files_come_back_byte_for_byte_whatever_git_makes_of_them",),
+        "What a filter strips or a line end that git changes would be lost with the worktree.",
+    ),
+    Mutant(
+        "JSON can hold a command for a CI runner",
+        "loopctl/render/json.py",
+        'return text.replace("##[", r"##\\u005b")',
+        "return text",
+        ("tests/unit/render/test_formats.py",),
+        "A title would stop or mask what a workflow logs.",
+    ),
 )

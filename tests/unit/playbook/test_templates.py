@@ -96,6 +96,14 @@ def test_what_is_wrong_is_told_at_load_in_words_of_the_text(text: str, message: 
     assert [(p.message, p.hint) for p in problems_of(lambda: condition(text))] == [(message, hint)]
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{% if v %}", "'if' is not closed"), ("{{ v", "it breaks off"), ("{{ v|x }}", "No filter named 'x'")],
+)
+def test_a_template_that_is_no_template_says_where_it_is_wrong(text: str, message: str) -> None:
+    assert [p.message for p in problems_of(lambda: prompt(text, {"v": 1}))] == [f"template: {message}"]
+
+
 def test_what_only_looks_like_a_fact_is_no_misspelling() -> None:
     assert prompt("{{ comment.x }}", {"comment": {"x": 1}})({}) == "1"
     assert prompt("{% for item in [{'x': 1}] %}{{ item.x }}{% endfor %}")({}) == "1"
