@@ -62,7 +62,7 @@ class Database:
             with db:
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield db
-        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+        except (sqlite3.Error, OSError, UnicodeError) as error:
             self._drop()
             msg = f"{self.path}: {in_words(error)}"
             raise StateError(msg, hint=remedy(self.path, error)) from error

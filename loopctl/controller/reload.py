@@ -10,6 +10,7 @@ from pathlib import Path
 from loopctl.config import Config
 from loopctl.errors import DocumentError, LoopctlError, Problem
 from loopctl.model.rules import Playbook, Policy
+from loopctl.playbook.document import read_bytes
 from loopctl.ports import World
 
 #: What a running controller stands on: another value needs another controller.
@@ -104,6 +105,6 @@ def digests(files: Iterable[str]) -> dict[str, str]:
 
 def _digest(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        return f"{error.errno}"
+        return hashlib.sha256(read_bytes(path, str(path))).hexdigest()
+    except DocumentError as error:
+        return error.problems[0].message

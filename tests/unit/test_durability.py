@@ -542,3 +542,12 @@ def test_something_else_in_the_place_of_the_registry_is_refused(root: Path, make
 def test_a_registry_older_than_the_ledger_has_nothing_in_it(root: Path) -> None:
     from_dump(root, VERSIONS[0])
     assert SqliteLedger(root, now=lambda: datetime.now(UTC)).read() == Talk()
+
+
+def test_text_that_cannot_be_written_is_an_error_and_no_damage(root: Path) -> None:
+    registry = opened(root)
+    registry.add(record(1))
+    with pytest.raises(StateError, match="surrogates not allowed") as caught:
+        registry.add(replace(record(2), node_id="I\ud800"))
+    assert caught.value.hint == "nothing was done, and the file was left as it is"
+    assert [row.id for row in registry.all()] == ["a-1"]

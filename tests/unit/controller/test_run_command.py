@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -153,6 +154,18 @@ def test_an_edit_while_the_files_are_read_is_seen_by_the_next_look(
         assert running.check()
         assert repos(running.loaded) == [expected]
     assert running.check() is None
+
+
+def test_a_pipe_in_place_of_the_config_is_refused_and_not_waited_for(elsewhere: Path) -> None:
+    place = elsewhere / "project/.loopctl/config.yaml"
+    config_at(place, "octo/app")
+    running = reloader()
+    place.unlink()
+    os.mkfifo(place)
+    change = running.check()
+    assert change
+    assert "no regular file" in str(change)
+    assert (repos(running.loaded), running.check()) == (["octo/app"], None)
 
 
 def test_an_edit_makes_no_limit_forgotten(elsewhere: Path) -> None:
