@@ -2,6 +2,8 @@
 # Kept to GNU Make 3.81 and a POSIX shell. All paths are relative, so the folder's own path may contain spaces.
 
 PY := .venv/bin/python
+# One more than there are cores, since tests wait for programs much of the time; four at most.
+WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); [ "$$cores" -lt 4 ] && echo $$((cores + 1)) || echo 4)
 ARGS :=
 # How many inputs make fuzz tries for each reader, how many random worlds make worlds, and how long make stress goes on.
 EXAMPLES := 5000
@@ -43,7 +45,7 @@ demo: setup-run
 
 # The gh from PyPI comes last on PATH: the machine's own, where there is one, is what users have.
 test: setup-dev
-	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 # It needs npm's registry the first time; not a part of CI.
 test-agents: setup-dev
@@ -60,12 +62,12 @@ bench: setup-dev
 	@PATH="$$PATH:$$PWD/.venv/bin" $(PY) -m pytest tests/bench -m bench -s $(ARGS)
 
 fuzz: setup-dev
-	@FUZZ_EXAMPLES=$(EXAMPLES) FUZZ_REPORT=build/figures/fuzz.json $(PY) -m pytest tests/fuzz -k hostile -n auto --maxprocesses 4 \
+	@FUZZ_EXAMPLES=$(EXAMPLES) FUZZ_REPORT=build/figures/fuzz.json $(PY) -m pytest tests/fuzz -k hostile -n $(WORKERS) \
 		--dist worksteal $(ARGS)
 
 # In a copy of the tree. It takes some seconds for each.
 faults: setup-dev
-	@FAULTS_REPORT=build/figures/faults.json $(PY) -m pytest tests/faults tests/e2e/test_crash.py -n auto --maxprocesses 4 \
+	@FAULTS_REPORT=build/figures/faults.json $(PY) -m pytest tests/faults tests/e2e/test_crash.py -n $(WORKERS) \
 		--dist worksteal $(ARGS)
 
 worlds: setup-dev

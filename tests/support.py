@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,11 @@ from typing import TypeVar
 ROOT = Path(__file__).parent.parent
 
 T = TypeVar("T")
+
+
+def workers() -> str:
+    """How many processes the tests are spread over, as in the Makefile."""
+    return str(min(4, (os.cpu_count() or 1) + 1))
 
 
 def wait_until(condition: Callable[[], T], timeout: float = 20.0, what: str = "") -> T:

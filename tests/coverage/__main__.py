@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.coverage.reasons import reason
-from tests.support import ROOT
+from tests.support import ROOT, workers
 
 FOLDER = ROOT / "build" / "coverage"
 FIGURES = ROOT / "build" / "figures" / "coverage.json"
@@ -95,7 +95,7 @@ def _run(args: list[str]) -> bool:
         old.unlink()
     suites = [f"tests/{suite}" for suite in SUITES] + [f"--ignore=tests/{suite}" for suite in LEFT_OUT]
     # The workers of xdist are processes of their own, which the patch of pyproject.toml measures too.
-    pytest = ["-m", "pytest", "-n", "auto", "--maxprocesses", "4", "--dist", "worksteal", *suites, *args]
+    pytest = ["-m", "pytest", "-n", workers(), "--dist", "worksteal", *suites, *args]
     passed = _coverage("run", *pytest) == 0
     return _coverage("combine", "--quiet") == 0 and passed
 

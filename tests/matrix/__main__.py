@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 
 from tests.matrix.builds import Build, builds
 from tests.matrix.debian import Missing, run
-from tests.support import ROOT
+from tests.support import ROOT, workers
 
 SUITES = {"tmux": ("tests/tmux", "tests/contract", "tests/e2e"), "gh": ("tests/gh", "tests/e2e/test_github.py")}
 FIGURES = ROOT / "build" / "figures"
@@ -102,7 +102,7 @@ def _tried(build: Build, what: str, suites: tuple[str, ...], more: list[str]) ->
         report = Path(scratch, "report.xml")
         # The virtual environment's gh comes last, as in `make test`.
         path = os.pathsep.join((str(first), os.environ["PATH"], str(Path(sys.executable).parent)))
-        words = ["-n", "auto", "--maxprocesses", "4", "--dist", "worksteal", f"--junitxml={report}", *suites, *more]
+        words = ["-n", workers(), "--dist", "worksteal", f"--junitxml={report}", *suites, *more]
         started = time.monotonic()
         subprocess.run(
             [sys.executable, "-m", "pytest", *words],
