@@ -32,7 +32,7 @@ def crashed(
     """
     tried = []
     for when in ("before", "after"):
-        # The first call is the look of the plan.
+        # The first call is a look of the plan. What ends it before it is shown is no failure: nothing was done yet.
         for number in range(2, MOST_CALLS):
             ref = harness_of[len(tried)]
             tried.append(ref)
@@ -41,7 +41,7 @@ def crashed(
             if saboteur.count < number:
                 assert done.code == 0, done
                 break
-            assert done.code in codes, (when, number, done)
+            assert done.code in codes or not done.out, (when, number, done)
         else:
             raise AssertionError("it goes on for ever")
     return tried
