@@ -16,6 +16,9 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "executor/close.py": {
         "elif not ending.done:": "an end that is not seen names survivors, but for an interrupt in the very last look"
     },
+    "executor/close_case.py": {
+        "if isinstance(table, Unknown):": "a server and the process table that are out of sight in one moment"
+    },
     "executor/comment.py": {
         "if world.interrupted():": "an interrupt stops the close or start first, whose comment is then not due: tests/unit/test_comments.py",
         "if not id_:": MOMENT,
@@ -48,12 +51,11 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "if subject.item.kind not in {UNASKED, OUTSIDE}:": "an item that nobody asked about has no rule that listens",
         "if subject.item.value.state != OPEN:": "the rule that listens has matched an open item",
         "elif thread is not None:": "each thread is asked for when one is",
-        "if pane is None:": NARROWED,
+        "if view is None or pane is None:": NARROWED,
         "if view is None or not isinstance(view.sighting, Known):": NARROWED,
     },
     "planner/endings.py": {
         "if view is None or not isinstance(view.sighting, Known):": NARROWED,
-        "if phase == UNDEAD and not kill and not open_input:": "planner/resolve.py drops such a rule before",
         "if view is None or phase not in {RETAINED, GONE} or not isinstance(view.sighting, Known):": NARROWED,
     },
     "planner/facts.py": {
@@ -97,11 +99,12 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "adapters/registry_database.py": {"if not kept.exists():": "a second upgrade from the same version"},
     "adapters/registry_lock.py": {"if lock.whole:": COMMAND},
     "adapters/shell.py": {"if _kill_group(process):": MOMENT, "if not process.is_alive():": MOMENT},
-    "adapters/tmux.py": {
-        "for attempt in (1, 2):": "a server that goes away twice in a row",
-        "if parsed:": "tmux that prints a line of its own that does not fit: tests/fuzz",
-        "if pane.history:": "a program on the alternate screen of a pane without history",
+    "adapters/processes.py": {
+        'if sys.platform == "linux":': "another operating system; its table: tests/contract, tests/tmux/test_portable_table.py"
     },
+    "adapters/tmux.py": {"for attempt in (1, 2):": "a server that goes away twice in a row"},
+    "adapters/tmux_capture.py": {"if pane.history:": "a program on the alternate screen of a pane without history"},
+    "adapters/tmux_start.py": {"if parsed:": "tmux that prints a line of its own that does not fit: tests/fuzz"},
     "adapters/worktrees.py": {
         "if tree.clone != Path(os.path.realpath(clone.path)):": "a worktree of one of our clones under the name of an item of another one",
         "if not os.path.lexists(path):": MOMENT,

@@ -401,6 +401,12 @@ def test_by_hand_only_a_running_agent_is_told_something(world: FakeWorld, phase:
     assert by_hand(world) == Held(ITEM, why)
 
 
+def test_by_hand_nobody_is_told_how_to_open_a_pane_that_is_being_closed(world: FakeWorld, agent: SimRecord) -> None:
+    assert agent.pane
+    agent.pane.input_off, agent.pane.own_mark = True, agent.id
+    assert by_hand(world) == Held(ITEM, "loopctl has turned the input of pane %0 off to close it")
+
+
 @pytest.mark.parametrize("origin", [STARTED, REGISTERED, IMPORTED])
 @pytest.mark.parametrize("shows", ["bash", "-zsh", "claude"])
 def test_a_shell_in_a_session_that_was_taken_over_is_told_nothing(world: FakeWorld, shows: str, origin: str) -> None:
