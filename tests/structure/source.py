@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.support import ROOT
@@ -47,14 +48,20 @@ def parse(name: str, text: str) -> Module:
     return Module(name, ast.parse(text))
 
 
-def package() -> list[Module]:
+@cache
+def package() -> tuple[Module, ...]:
     """Every module of loopctl."""
-    return [parse(_dotted(path), path.read_text("utf-8")) for path in sorted((ROOT / "loopctl").rglob("*.py"))]
+    return _below("loopctl")
 
 
-def tests() -> list[Module]:
+@cache
+def tests() -> tuple[Module, ...]:
     """Every module under tests/."""
-    return [parse(_dotted(path), path.read_text("utf-8")) for path in sorted((ROOT / "tests").rglob("*.py"))]
+    return _below("tests")
+
+
+def _below(folder: str) -> tuple[Module, ...]:
+    return tuple(parse(_dotted(path), path.read_text("utf-8")) for path in sorted((ROOT / folder).rglob("*.py")))
 
 
 def _dotted(path: Path) -> str:
