@@ -16,7 +16,7 @@ from loopctl.errors import StateError
 from loopctl.model.facts import Unknown
 from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable
 from loopctl.model.trees import Tree, TreeRoot, tree_of
-from loopctl.observe import among
+from loopctl.observe import others_of
 from loopctl.ports import World
 
 #: How long a process may take to vanish after SIGKILL before it is named as a survivor.
@@ -86,14 +86,14 @@ class Ending:
 def snapshot(endings: Sequence[Ending], world: World) -> str:
     """Take the trees of all sessions in one look. Returns why it could not be done, or ""."""
     try:
-        others = world.registry.all()
+        others = others_of(world.registry.all())
     except StateError as error:
         return error.message
     table = world.processes.look()
     if isinstance(table, Unknown):
         return table.reason
     for ending in endings:
-        ending.root = among(ending.root, others)
+        ending.root = replace(ending.root, others=others.ids, panes=others.panes)
         ending.rescan(table.value, world.policy.spare)
         ending.harness = {process.id for process in ending.tree.harness}
     return ""

@@ -29,6 +29,17 @@ _INTERPRETERS = ("python*", "node", "nodejs", "bun", "deno", "ruby", "perl", "sh
 
 
 @dataclass(frozen=True, slots=True)
+class Others:
+    """What belongs to the sessions in the registry: their ids, and the pane_keys of their panes."""
+
+    ids: frozenset[str] = frozenset()
+    panes: frozenset[tuple[str, str]] = frozenset()
+
+
+NOBODYS = Others()
+
+
+@dataclass(frozen=True, slots=True)
 class TreeRoot:
     """What ties processes to one session.
 
@@ -56,7 +67,8 @@ class TreeRoot:
     def is_other(self, process: ProcessInfo) -> bool:
         """Whether its environment says that it is another session's: by the mark, or by the pane. A mark that is nobody's id
         says nothing."""
-        in_theirs = bool(process.pane[1]) and pane_key(*process.pane) in self.panes - {self.tmux}
+        key = pane_key(*process.pane)
+        in_theirs = bool(process.pane[1]) and key != self.tmux and key in self.panes
         return in_theirs or (process.mark != self.mark and process.mark in self.others)
 
     def is_elsewhere(self, process: ProcessInfo) -> bool:

@@ -1,11 +1,10 @@
 """What is: the registry, tmux, the process table and the providers, each asked as few times as possible."""
 
 from loopctl.observe.look import observe
-from loopctl.observe.sight import among, may_live, root_of, sight, view_of
+from loopctl.observe.sight import may_live, others_of, root_of, sight, view_of
 from loopctl.observe.sources import answered, ask, ask_about, discover, hear, muted
 
 __all__ = [
-    "among",
     "answered",
     "ask",
     "ask_about",
@@ -14,6 +13,7 @@ __all__ = [
     "may_live",
     "muted",
     "observe",
+    "others_of",
     "root_of",
     "sight",
     "view_of",

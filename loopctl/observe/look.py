@@ -8,7 +8,7 @@ from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.observed import NOT_ASKED, Observation, Subject, Unmanaged
 from loopctl.model.processes import ProcessTable
 from loopctl.model.sessions import CLOSED_STATUS, TMUX_RUNNER, ServerView, SessionRecord
-from loopctl.observe.sight import view_of
+from loopctl.observe.sight import others_of, view_of
 from loopctl.ports import World
 
 
@@ -21,13 +21,14 @@ def observe(world: World) -> Observation:
     here = [record for record in records if record.machine == world.machine]
     sockets = {record.socket for record in here if record.runner == TMUX_RUNNER and record.socket} | {world.socket}
     servers, processes = _look_twice(world, sorted(sockets))
+    others = others_of(records)
     # An open record is its item's session, even where an imported one is older than a closed one of ours.
     latest = {record.ref: record.id for record in sorted(here, key=lambda r: r.status != CLOSED_STATUS)}
     subjects = tuple(
         Subject(
             record.ref,
             NOT_ASKED,
-            view_of(record, servers, processes, world.policy.spare, records),
+            view_of(record, servers, processes, world.policy.spare, others),
             latest=latest[record.ref] == record.id,
         )
         for record in here

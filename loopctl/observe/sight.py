@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from loopctl.model.facts import Fact, Known, Unknown
 from loopctl.model.processes import ProcessId, ProcessInfo, ProcessTable, pane_key
@@ -21,7 +20,7 @@ from loopctl.model.sessions import (
     SessionView,
     Sighting,
 )
-from loopctl.model.trees import TreeRoot, tree_of
+from loopctl.model.trees import NOBODYS, Others, TreeRoot, tree_of
 
 #: How far what tmux and the kernel say of a server's start may be apart, in seconds.
 _START_SLACK = 3.0
@@ -32,9 +31,9 @@ def view_of(
     servers: Mapping[str, Fact[ServerView]],
     processes: Fact[ProcessTable],
     spare: tuple[str, ...],
-    others: Iterable[SessionRecord] = (),
+    others: Others = NOBODYS,
 ) -> SessionView:
-    """See one record: its pane, where every identity agrees, and its live processes. `others` are all records."""
+    """See one record: its pane, where every identity agrees, and its live processes. `others` are of all records."""
     if record.runner != TMUX_RUNNER:
         return SessionView(record, Known(Sighting(NO_PANE)))
     if isinstance(processes, Unknown):
@@ -46,9 +45,9 @@ def view_of(
     return SessionView(record, sighting, tree_of(table, root_of(record, sighting.value, others), spare))
 
 
-def root_of(record: SessionRecord, sighting: Sighting, others: Iterable[SessionRecord] = ()) -> TreeRoot:
+def root_of(record: SessionRecord, sighting: Sighting, others: Others = NOBODYS) -> TreeRoot:
     """What ties processes to this session. The record's own pid is no proof: only marks and the live pane are."""
-    root = TreeRoot(
+    return TreeRoot(
         mark=record.id,
         pane=sighting.process,
         tmux=_pane_key(record),
@@ -56,15 +55,15 @@ def root_of(record: SessionRecord, sighting: Sighting, others: Iterable[SessionR
         leader=sighting.process or record.pane,
         # Its pane's number means something on its own server only, which the next one may share its pid with.
         here=sighting.server is not None and sighting.server == record.server,
+        others=others.ids,
+        panes=others.panes,
     )
-    return among(root, others)
 
 
-def among(root: TreeRoot, others: Iterable[SessionRecord]) -> TreeRoot:
-    """The same, with what belongs to other sessions. `others` are all records."""
-    others = tuple(others)
-    panes = frozenset(map(_pane_key, others)) - {("", "")}
-    return replace(root, others=frozenset(record.id for record in others), panes=panes)
+def others_of(records: Iterable[SessionRecord]) -> Others:
+    """What belongs to these sessions. Made once for a look: there may be many."""
+    records = tuple(records)
+    return Others(frozenset(r.id for r in records), frozenset(map(_pane_key, records)) - {("", "")})
 
 
 def _pane_key(record: SessionRecord) -> tuple[str, str]:

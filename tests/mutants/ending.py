@@ -310,7 +310,7 @@ ENDING = (
     Mutant(
         "what is in the pane of another session is a member by its mark",
         "loopctl/model/trees.py",
-        "        in_theirs = bool(process.pane[1]) and pane_key(*process.pane) in self.panes - {self.tmux}\n",
+        "        in_theirs = bool(process.pane[1]) and key != self.tmux and key in self.panes\n",
         "        in_theirs = False\n",
         ("tests/unit/test_processes_model.py",),
         "A child of another agent would be ended with this one.",
